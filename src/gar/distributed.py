@@ -1,0 +1,42 @@
+"""What losses need from other processes: a handful of numbers from every rank, whatever the size of the batch."""
+
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from torch import Tensor
+
+from gar.errors import InputError
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup as _Group
+
+    ProcessGroup = _Group | Literal["world"]
+
+
+def check_group(group: "ProcessGroup | None") -> None:
+    """A group can be used only once torch.distributed runs; None asks for none."""
+    if group is None:
+        return
+    if isinstance(group, str) and group != "world":
+        raise InputError(f"process_group={group!r} is unknown; pass 'world', a torch.distributed.ProcessGroup or None")
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        raise InputError(
+            "process_group was given, but torch.distributed is not initialised; call torch.distributed.init_process_group "
+            "first (torchrun and Lightning do), or leave process_group=None for a loss of the local batch"
+        )
+
+
+def world_size(group: "ProcessGroup") -> int:
+    return torch.distributed.get_world_size(_handle(group))
+
+
+def gather(values: Tensor, group: "ProcessGroup") -> Tensor:
+    """``values`` of every rank, stacked along a new first dimension, equal on all ranks. One collective call."""
+    values = values.contiguous()
+    gathered = [torch.empty_like(values) for _ in range(world_size(group))]
+    torch.distributed.all_gather(gathered, values, group=_handle(group))
+    return torch.stack(gathered)
+
+
+def _handle(group: "ProcessGroup") -> "_Group | None":
+    return None if isinstance(group, str) else group

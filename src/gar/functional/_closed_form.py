@@ -1,0 +1,190 @@
+"""GAR's value and gradient in closed form: the quick road of eager mode.
+
+The gradient by a prediction is a combination of three vectors, ``w_i (a sign(e_i) + b e_bar_i + c f_bar_i)``, whose
+coefficients come from the moments. So a batch costs two passes for the moments and one for the gradient, whatever the number
+of components, and nothing of size n is kept for the backward pass but the gradient itself.
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gar.distributed import gather
+from gar.functional._components import GARSettings, column_components, finished
+from gar.functional._inputs import Columns, check_labels
+from gar.functional._moments import Moments, bessel, is_correlation_defined, merge, rounding_unit
+from gar.functional._numbers import ARRAYS, FLOATS, TENSORS, Number, Numbers
+from gar.functional.aggregation import attention, log_power_mean
+
+if TYPE_CHECKING:
+    from gar.distributed import ProcessGroup
+
+
+def value_and_gradient(
+    columns: Columns, alpha: float | Tensor, settings: GARSettings, *, group: "ProcessGroup | None" = None
+) -> tuple[Tensor, Tensor]:
+    """The loss, shape ``(...)``, and its gradient by ``columns.pred``, of the shape of that.
+
+    With a ``group`` it is the loss of the joined batch of all ranks, and its gradient by the rows of this one.
+    """
+    batch = _CentredBatch(columns)
+    if group is not None and settings.pairs == "batch":
+        batch.recentre(_merged(batch.moments, group))
+    xp, m, share, alpha = _few_numbers(batch.moments, columns.share, alpha)
+    if settings.nan_policy == "raise" and not xp.is_finite(m.mean_target):
+        check_labels(columns.target)
+    solve = _solve_quietly if xp is ARRAYS else _solve
+    value, coefficients = solve(m, share, alpha, settings, rounding_unit(columns.pred), group, xp)
+    return batch.as_result(value), batch.combine(*coefficients)
+
+
+class _CentredBatch:
+    """Centred errors and predictions of a batch, worked on in place: three arrays of the size of the predictions at most.
+
+    A single column is laid out flat, ``(n,)``, and its moments are floats; otherwise they are tensors ``(..., columns)``.
+    """
+
+    def __init__(self, columns: Columns) -> None:
+        pred, target, self.weight = columns[:3]
+        self.single = pred.ndim == 1 and pred.device.type == "cpu"
+        size = float(pred.shape[-1]) if self.weight is None else self._total(self.weight)
+        divisor = size + (size == 0)
+        mean_target = self._sum(target) / divisor
+        spread = target - _factor(mean_target)
+        target_square = self._dot(spread, spread)
+        self.error = pred - target
+        self.sign = self.error.sign()
+        absolute = self._dot(self.error, self.sign)
+        mean_error = self._sum(self.error) / divisor
+        self.error.sub_(_factor(mean_error))
+        mean_pred = self._sum(pred) / divisor
+        self.pred = torch.sub(pred, _factor(mean_pred), out=spread)
+        error_square, pred_square = self._dot(self.error, self.error), self._dot(self.pred, self.pred)
+        cross = self._dot(self.pred, self.error)
+        means = (mean_pred, mean_target, mean_error)
+        self.moments = Moments(size, *means, absolute, error_square, pred_square, target_square, cross)
+
+    def _total(self, values: Tensor) -> Number:
+        return values.sum().item() if self.single else values.sum(-1)
+
+    def _sum(self, values: Tensor) -> Number:
+        return self._total(values if self.weight is None else self.weight * values)
+
+    def _dot(self, one: Tensor, other: Tensor) -> Number:
+        one = one if self.weight is None else self.weight * one
+        return torch.dot(one, other).item() if self.single else torch.linalg.vecdot(one, other)
+
+    def recentre(self, merged: Moments) -> None:
+        """Centre at the means of a larger batch that this one is part of, and take over its moments."""
+        self.error.sub_(_factor(merged.mean_error - self.moments.mean_error))
+        self.pred.sub_(_factor(merged.mean_pred - self.moments.mean_pred))
+        self.moments = merged
+
+    def as_result(self, value: Number) -> Tensor:
+        """One number per model."""
+        if self.single:
+            return torch.full((), value, dtype=self.error.dtype)
+        return torch.as_tensor(value, dtype=self.error.dtype, device=self.error.device)
+
+    def combine(self, by_sign: Number, by_error: Number, by_pred: Number) -> Tensor:
+        """The gradient, built in the place of the errors."""
+        if self.single:
+            result = self.error.mul_(by_error).add_(self.pred, alpha=by_pred).add_(self.sign, alpha=by_sign)
+        else:
+            by_sign, by_error, by_pred = (_factor(torch.as_tensor(c).to(self.error)) for c in (by_sign, by_error, by_pred))
+            result = self.error.mul_(by_error).addcmul_(self.pred, by_pred).addcmul_(self.sign, by_sign)
+        return result if self.weight is None else result.mul_(self.weight)
+
+
+def _factor(per_column: Number) -> Number:
+    """A number per column as something that meets ``(..., columns, n)``; a float as it is."""
+    return per_column if isinstance(per_column, float) else per_column.unsqueeze(-1)
+
+
+def _merged(local: Moments, group: "ProcessGroup") -> Moments:
+    """Moments of the joined batch: one exchange of nine numbers a column, merged in double precision."""
+    merged = merge(Moments(*gather(_table(local), group).unbind(1)))
+    return Moments(*map(float, merged)) if isinstance(local.error, float) else merged
+
+
+def _table(m: Moments) -> Tensor:
+    """All moments in one tensor of double precision, the first dimension being the nine fields."""
+    if isinstance(m.error, float):
+        return torch.tensor(m, dtype=torch.float64)
+    size = m.size if isinstance(m.size, Tensor) else torch.full_like(m.error, m.size)
+    return torch.stack([size, *m[1:]]).double()
+
+
+def _few_numbers(m: Moments, share: Tensor | None, alpha: float | Tensor) -> tuple[Numbers, Moments, Number, Number]:
+    """Moments, shares of columns and alpha in the cheapest system of numbers; on the CPU in double precision."""
+    if isinstance(m.error, float):
+        return FLOATS, m, _counted(m) if share is None else float(share), float(alpha)
+    if m.error.device.type != "cpu":
+        m = Moments(*_table(m))
+        return TENSORS, m, _counted(m) if share is None else share, alpha
+    m = Moments(*_table(m).numpy())
+    per_model = alpha.double().numpy() if isinstance(alpha, Tensor) else alpha
+    return ARRAYS, m, _counted(m) if share is None else share.double().numpy(), per_model
+
+
+def _counted(m: Moments) -> Number:
+    """One for every column that holds anything."""
+    return (m.size > 0) * 1.0
+
+
+def _solve(
+    m: Moments, share: Number, alpha: Number, settings: GARSettings, unit: float, group: "ProcessGroup | None", xp: Numbers
+) -> tuple[Number, tuple[Number, Number, Number]]:
+    """From moments to the loss of each model, and to the coefficients of its gradient in each column."""
+    part, components = _over_columns(m, share, settings, unit, group, xp)
+    logs = [xp.log(component) for component in components]
+    value = log_power_mean(logs, alpha, xp=xp)
+    slopes = [p / component for p, component in zip(attention(logs, alpha, xp=xp), components, strict=True)]
+    if settings.form == "exp":
+        value = xp.exp(value)
+        slopes = [value * slope for slope in slopes]
+    return value, _coefficients(m, part, slopes, settings, unit, xp)
+
+
+_solve_quietly = np.errstate(all="ignore")(_solve)  # what is not finite shows in the result and needs no warning
+
+
+def _over_columns(
+    m: Moments, share: Number, settings: GARSettings, unit: float, group: "ProcessGroup | None", xp: Numbers
+) -> tuple[Number, list[Number]]:
+    """Each column's part in the mean over columns, and the finished components of the models."""
+    totals = [xp.sum_columns(value * share) for value in column_components(m, settings, unit=unit, xp=xp)]
+    count = xp.sum_columns(share)
+    if group is not None and settings.pairs == "targets":
+        # Rows of all ranks are columns here: no pair crosses a rank, only the mean over rows does.
+        sums = gather(torch.stack([torch.as_tensor(t) for t in (*totals, count)]), group).sum(0)
+        *totals, count = sums.numpy() if xp is ARRAYS else sums
+    count = count + (count == 0)
+    return share / xp.to_columns(count), finished([total / count for total in totals], settings)
+
+
+def _coefficients(
+    m: Moments, part: Number, slopes: list[Number], settings: GARSettings, unit: float, xp: Numbers
+) -> tuple[Number, Number, Number]:
+    """What sign, centred error and centred prediction are multiplied with, per column.
+
+    The derivatives by ``f_i``, with the letters of :mod:`gar.functional._moments`: of ``A / n``, ``sign(e_i) / n``; of
+    ``D / n``, ``2 e_bar_i / n``; of ``1 - rho``, ``(e_bar_i - (Q / F) f_bar_i) / sqrt(F V)``, the part of the error that is
+    orthogonal to the prediction. Each is multiplied by the slope of the loss by its component.
+    """
+    by_sign = by_error = by_pred = 0.0 * part
+    size = m.size + (m.size == 0)
+    for name, weight, slope in zip(settings.components, settings.all_weights, slopes, strict=True):
+        height = weight * xp.to_columns(slope) * part
+        if name == "mae":
+            by_sign = height / size
+        elif name == "diff":
+            by_error = by_error + 2.0 * height / size
+        else:
+            defined = is_correlation_defined(m, eps=settings.eps, unit=unit)
+            pred, target = xp.where(defined, m.pred, 1.0), xp.where(defined, m.target, 1.0)
+            height = xp.where(defined, height * bessel(m, settings.correction) / (pred**0.5 * target**0.5), 0.0)
+            by_error, by_pred = by_error + height, -height * m.cross / pred
+    return by_sign, by_error, by_pred

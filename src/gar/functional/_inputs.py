@@ -1,0 +1,285 @@
+"""The one place where inputs of losses are checked and brought into one form.
+
+Conventions, for every loss:
+
+- predictions and targets have shape ``(batch,)``, ``(batch, targets)`` or ``(..., batch, targets)``; leading dimensions are
+  independent models, and a loss has that leading shape;
+- the two shapes must be equal: nothing is ever broadcast;
+- float16 and bfloat16 are computed, and the loss returned, in float32;
+- ``sample_weight`` counts copies, ``mask`` is True where a label counts; both have the shape of the predictions, or that
+  shape without the targets.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Literal, NamedTuple, ParamSpec, TypeVar
+
+import torch
+from torch import Tensor
+
+from gar.errors import InputError
+
+NanPolicy = Literal["raise", "omit", "propagate"]
+Pairs = Literal["batch", "targets"]
+
+_FULL = (torch.float32, torch.float64)  # dtypes that losses are computed in
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Columns(NamedTuple):
+    """Checked inputs, laid out so that what is paired or averaged runs along the last dimension.
+
+    ``pred``, ``target`` and ``weight`` have shape ``(..., columns, n)``, or just ``(n,)`` for a single column. ``share`` has one
+    dimension less: the weight of a column in the mean over columns. ``None`` stands for 'all ones'.
+    """
+
+    pred: Tensor
+    target: Tensor
+    weight: Tensor | None
+    share: Tensor | None
+
+    def total(self, values: Tensor) -> Tensor:
+        """Weighted sum along the last dimension."""
+        return values.sum(-1) if self.weight is None else (self.weight * values).sum(-1)
+
+    def size(self) -> Tensor | float:
+        """Number of rows, counted with their weights."""
+        return float(self.pred.shape[-1]) if self.weight is None else self.weight.sum(-1)
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Weighted mean along the last dimension; zero for an empty column."""
+        size = self.size()
+        return self.total(values) / (size + (size == 0))
+
+    def over_columns(self, values: Tensor) -> Tensor:
+        """Mean over columns that hold anything; zero where none does. ``(..., columns)`` to ``(...)``."""
+        if self.share is None:
+            return values.mean(-1)
+        count = self.share.sum(-1)
+        return (values * self.share).sum(-1) / (count + (count == 0))
+
+
+def in_full_precision(loss: Callable[P, R]) -> Callable[P, R]:
+    """Run a loss outside autocast, whose matrix products would round the statistics to 8 or 11 bits."""
+
+    @functools.wraps(loss)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        if not torch._C._is_any_autocast_enabled():
+            return loss(*args, **kwargs)
+        device = next((a.device.type for a in args if isinstance(a, Tensor)), "cpu")
+        with torch.autocast(device, enabled=False):
+            return loss(*args, **kwargs)
+
+    return wrapped
+
+
+def is_traced() -> bool:
+    """Whether torch.compile or a torch.func transform is at work, so that values cannot be looked at."""
+    return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+
+
+def as_columns(
+    pred: Tensor,
+    target: Tensor,
+    *,
+    sample_weight: Tensor | None = None,
+    mask: Tensor | None = None,
+    nan_policy: NanPolicy = "raise",
+    pairs: Pairs = "batch",
+) -> Columns:
+    """Check everything a caller can get wrong and return the inputs as :class:`Columns`."""
+    pred, target = checked_pair(pred, target)
+    weight = _element_weight(pred, target, sample_weight, mask, nan_policy, pairs)
+    if weight is not None:
+        # What does not count may hold NaN: 0 * NaN is NaN, so it is replaced and not just multiplied away.
+        pred, target = pred.where(weight > 0, 0.0), target.where(weight > 0, 0.0)
+    columns = Columns(_in_columns(pred, pairs), _in_columns(target, pairs), None, None)
+    if weight is None:
+        return columns
+    weight = _in_columns(weight, pairs)
+    share = (weight > 0).any(-1).to(pred.dtype)
+    if pairs == "targets" and sample_weight is not None and sample_weight.ndim == pred.ndim - 1:
+        share = share * sample_weight.to(pred.dtype)
+    return columns._replace(weight=weight, share=share)
+
+
+def _in_columns(values: Tensor, pairs: Pairs) -> Tensor:
+    """``(batch,)`` or ``(..., batch, targets)`` as ``(n,)`` or ``(..., columns, n)``."""
+    if pairs == "batch":
+        if values.ndim == 1:
+            return values
+        return values.squeeze(-1) if values.ndim == 2 and values.shape[-1] == 1 else values.mT
+    if values.ndim == 1 or values.shape[-1] < 2:
+        raise InputError(
+            f"pairs='targets' compares the targets of one row, but pred has shape {tuple(values.shape)} with a single target; "
+            "use pairs='batch', or pass predictions of shape (batch, targets) with at least two targets"
+        )
+    return values
+
+
+def like_inputs(values: Tensor, pred: Tensor, pairs: Pairs) -> Tensor:
+    """What :func:`as_columns` laid out in columns, back in the shape and dtype of the predictions."""
+    if pairs == "targets" or pred.ndim == 1:
+        return values.to(pred.dtype)
+    return values.unsqueeze(-1).to(pred.dtype) if values.ndim == 1 else values.mT.to(pred.dtype)
+
+
+def checked_pair(pred: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Equal shapes, one device, floating predictions; both in the dtype the loss is computed in."""
+    check_tensor(pred, "pred")
+    check_tensor(target, "target")
+    same = pred.dtype == target.dtype and pred.shape == target.shape and pred.device == target.device
+    if same and pred.dtype in _FULL and pred.ndim > 0:
+        return pred, target  # the usual case, spared the questions below
+    if pred.shape != target.shape:
+        raise InputError(_shape_message(pred, target))
+    if pred.ndim == 0:
+        raise InputError("pred and target are single numbers; a loss needs a batch dimension: use pred.reshape(1)")
+    check_device(pred, target, "target")
+    if not pred.is_floating_point():
+        raise InputError(f"pred has dtype {pred.dtype}, which carries no gradient; use pred.float()")
+    dtype = compute_dtype(pred, target)
+    return pred.to(dtype), target.to(dtype)
+
+
+def compute_dtype(pred: Tensor, target: Tensor) -> torch.dtype:
+    """The wider dtype of the two, and at least float32. Integer targets take the dtype of the predictions."""
+    wider = torch.promote_types(pred.dtype, target.dtype) if target.is_floating_point() else pred.dtype
+    return torch.promote_types(wider, torch.float32)
+
+
+def check_tensor(value: object, name: str) -> None:
+    if not isinstance(value, Tensor):
+        raise InputError(f"{name} is a {type(value).__name__}; expected a torch.Tensor: use torch.as_tensor({name})")
+    if value.is_complex():
+        raise InputError(f"{name} has dtype {value.dtype}; expected real numbers: use {name}.real")
+
+
+def check_device(pred: Tensor, other: Tensor, name: str) -> None:
+    if pred.device != other.device:
+        raise InputError(f"pred is on {pred.device}, {name} on {other.device}; use {name}.to(pred.device)")
+
+
+def check_choice(value: object, choices: tuple[str, ...], name: str) -> None:
+    if value not in choices:
+        raise InputError(f"{name}={value!r} is unknown; choose one of {', '.join(map(repr, choices))}")
+
+
+def check_rows(value: Tensor, rows: torch.Size, name: str, rows_of: str) -> None:
+    """``value`` must have one entry per row, ``rows`` being ``(..., batch)``."""
+    check_tensor(value, name)
+    if value.shape != rows:
+        raise InputError(f"{name} has shape {tuple(value.shape)}, but {rows_of} needs one value per row: {tuple(rows)}")
+
+
+def model_parameter(
+    value: float | Tensor, columns: Columns, name: str, *, lowest: float = 0.0, open_end: bool = True
+) -> float | Tensor:
+    """A loss parameter: a number, or a tensor with one value per model. Its bound is checked unless values are traced."""
+    return parameter_like(value, columns.pred.shape[:-2], columns.pred, name, lowest=lowest, open_end=open_end)
+
+
+def parameter_like(
+    value: float | Tensor, models: torch.Size, like: Tensor, name: str, *, lowest: float = 0.0, open_end: bool = True
+) -> float | Tensor:
+    if isinstance(value, Tensor):
+        if value.shape != models and value.ndim > 0:
+            raise InputError(
+                f"{name} has shape {tuple(value.shape)}, but the models have shape {tuple(models)}; "
+                "pass a number or one value per model"
+            )
+        value = value.to(like).expand(models)
+    check_parameter(value, name, lowest=lowest, open_end=open_end)
+    return value
+
+
+def check_parameter(value: float | Tensor, name: str, *, lowest: float = 0.0, open_end: bool = True) -> None:
+    """A number, or a tensor of numbers, above ``lowest``. Tensors are looked at unless they are being traced."""
+    if isinstance(value, Tensor):
+        if is_traced() or value.numel() == 0:
+            return
+        value = float(value.detach().min())  # NaN where any value is NaN
+    elif isinstance(value, bool) or not isinstance(value, float | int):
+        raise InputError(f"{name}={value!r} is a {type(value).__name__}; expected a number or a tensor with one value per model")
+    if not (value > lowest or (value == lowest and not open_end)):
+        raise InputError(f"{name}={value} is out of range; expected a number {'>' if open_end else '>='} {lowest:g}")
+
+
+def _shape_message(pred: Tensor, target: Tensor) -> str:
+    shapes = f"pred has shape {tuple(pred.shape)}, target {tuple(target.shape)}; they must be equal, nothing is broadcast"
+    if pred.numel() != target.numel():
+        return f"{shapes}; if the models share one target, use target.expand_as(pred)"
+    if pred.ndim == target.ndim + 1 and pred.shape[-1] == 1:
+        return f"{shapes}; use pred.squeeze(-1) or target.unsqueeze(-1)"
+    if target.ndim == pred.ndim + 1 and target.shape[-1] == 1:
+        return f"{shapes}; use target.squeeze(-1) or pred.unsqueeze(-1)"
+    return f"{shapes}; use target.reshape(pred.shape) if the order of the values is the same"
+
+
+def _element_weight(
+    pred: Tensor, target: Tensor, sample_weight: Tensor | None, mask: Tensor | None, nan_policy: NanPolicy, pairs: Pairs
+) -> Tensor | None:
+    """What each label counts: product of weights and masks, in the shape of the predictions, or None for 'all the same'."""
+    check_choice(nan_policy, ("raise", "omit", "propagate"), "nan_policy")
+    check_choice(pairs, ("batch", "targets"), "pairs")
+    weight: Tensor | None = None
+    if sample_weight is not None:
+        weight = _as_elements(sample_weight, pred, "sample_weight").to(pred.dtype)
+        check_weight(weight)
+        if pairs == "targets" and sample_weight.ndim == pred.ndim - 1:
+            weight = (weight > 0).to(pred.dtype)  # a row's own weight belongs to the mean over rows
+    if mask is not None:
+        check_mask(mask)
+        weight = _times(weight, _as_elements(mask, pred, "mask"), pred)
+    if nan_policy == "omit":
+        weight = _times(weight, ~target.isnan(), pred)
+    elif nan_policy == "raise":
+        check_labels(target if weight is None else target.where(weight > 0, 0.0))
+    if weight is None and pred.shape[0 if pred.ndim == 1 else -2] == 0:
+        weight = torch.zeros_like(pred)  # an empty batch: as if everything were masked
+    return weight
+
+
+def _times(weight: Tensor | None, keep: Tensor, like: Tensor) -> Tensor:
+    return keep.to(like.dtype) if weight is None else weight * keep
+
+
+def _as_elements(value: Tensor, pred: Tensor, name: str) -> Tensor:
+    """A weight or mask per element, or per row (the shape of pred without targets), as one value per element."""
+    check_tensor(value, name)
+    check_device(pred, value, name)
+    if value.shape == pred.shape:
+        return value
+    if pred.ndim > 1 and value.shape == pred.shape[:-1]:
+        return value.unsqueeze(-1).expand(pred.shape)
+    allowed = f"{tuple(pred.shape)}" if pred.ndim == 1 else f"{tuple(pred.shape)} or {tuple(pred.shape[:-1])}"
+    raise InputError(f"{name} has shape {tuple(value.shape)}; for pred of shape {tuple(pred.shape)} it must be {allowed}")
+
+
+def check_mask(mask: Tensor) -> None:
+    check_tensor(mask, "mask")
+    if mask.dtype != torch.bool:
+        raise InputError(f"mask has dtype {mask.dtype}; expected torch.bool, True where a label counts: use mask.bool()")
+
+
+def check_weight(weight: Tensor) -> None:
+    if is_traced() or weight.numel() == 0:
+        return
+    lowest = float(weight.detach().min())
+    if not (lowest >= 0 and math.isfinite(float(weight.detach().max()))):
+        raise InputError(f"sample_weight contains {lowest if not lowest >= 0 else 'inf'}; expected finite numbers >= 0")
+
+
+def check_labels(target: Tensor) -> None:
+    """Raise for NaN or inf in labels. A finite sum proves that all are finite, and costs one quick pass."""
+    if is_traced() or not target.is_floating_point() or math.isfinite(target.detach().sum().item()):
+        return
+    bad = int((~torch.isfinite(target)).sum())
+    if bad:
+        raise InputError(
+            f"target has {bad} NaN or infinite of {target.numel()} values; remove them, use nan_policy='omit' to leave out "
+            "missing (NaN) labels, or nan_policy='propagate' to let them through"
+        )

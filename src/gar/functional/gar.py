@@ -1,0 +1,214 @@
+"""Gradient Aligned Regression: absolute errors and two pairwise losses, robustly aggregated, in linear time."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from gar.distributed import check_group, world_size
+from gar.errors import InputError
+from gar.functional._closed_form import value_and_gradient
+from gar.functional._components import COMPONENTS, Component, GARSettings, column_components, finished
+from gar.functional._inputs import (
+    Columns,
+    NanPolicy,
+    Pairs,
+    as_columns,
+    check_tensor,
+    in_full_precision,
+    is_traced,
+    like_inputs,
+    model_parameter,
+)
+from gar.functional._moments import moments, rounding_unit
+from gar.functional._numbers import TENSORS
+from gar.functional.aggregation import Form, log_power_mean
+
+if TYPE_CHECKING:
+    from gar.distributed import ProcessGroup
+
+
+def gar_loss(
+    pred: Tensor,
+    target: Tensor,
+    *,
+    alpha: float | Tensor = 1.0,
+    components: Sequence[Component] = COMPONENTS,
+    weights: Sequence[float] | None = None,
+    form: Form = "log",
+    pairs: Pairs = "batch",
+    sample_weight: Tensor | None = None,
+    mask: Tensor | None = None,
+    nan_policy: NanPolicy = "raise",
+    correction: int = 0,
+    eps: float = 1e-7,
+    process_group: "ProcessGroup | None" = None,
+) -> Tensor:
+    r"""Gradient Aligned Regression: learn the labels and all their pairwise differences at the price of an absolute error.
+
+    .. math:: \alpha \log \frac1M \sum_i L_i^{1/\alpha}, \quad L = (\mathrm{mean}|f-y|,\ \mathrm{Var}(f-y),\ 1-\rho(f, y))
+
+    (paper, Alg. 1; Eqs. diff4, diffnorm-pearson and gar2). The log form is **negative** where the components are below one:
+    that is a good fit, not an error.
+
+    Args:
+        pred: predictions, ``(batch,)``, ``(batch, targets)`` or ``(..., batch, targets)``; leading dimensions are independent
+            models. With several targets a component is the mean over targets.
+        target: labels of the same shape.
+        alpha: how evenly the components are attended to: a number from 0 (only the largest) to ``math.inf`` (all alike), or
+            a tensor with one value per model.
+        components: any of ``"mae"``, ``"diff"`` and ``"diffnorm"``.
+        weights: a positive factor for each component. ``(1, 0.5, 1)`` is what the authors' code does.
+        form: ``"log"``, or ``"exp"`` for the power mean itself.
+        pairs: ``"batch"`` pairs the rows of each target, ``"targets"`` the targets of each row.
+        sample_weight: how often each row counts: ``(..., batch)`` or one value per label.
+        mask: True where a label counts, of the same shapes.
+        nan_policy: what a NaN label means: ``"raise"`` an error (while tracing it just stays NaN), ``"omit"`` it as missing,
+            or ``"propagate"`` it unchecked.
+        correction: 1 standardises by ``n - 1``, as the authors' code does.
+        eps: added to every component. Standard deviations below it count as zero.
+        process_group: ``"world"`` or a group: the loss of the joined batch of its ranks, exact for any shards, with one
+            exchange of a few numbers. Made for DistributedDataParallel, which averages gradients.
+
+    Returns:
+        One value per model, shape ``(...)``; a single number for one model.
+
+    A constant prediction or label has no correlation: its ``diffnorm`` is 1 and has no gradient. One row has ``diff`` 0. Where
+    everything is masked, components are 0 and so is the gradient.
+
+    Example:
+        >>> gar_loss(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([1.0, 2.0, 3.0]), alpha=0.5)
+        tensor(-1.5610)
+    """
+    settings = GARSettings(
+        components=components,
+        weights=weights,
+        form=form,
+        pairs=pairs,
+        nan_policy=nan_policy,
+        correction=correction,
+        eps=eps,
+    )
+    return gar_with(settings, pred, target, alpha, sample_weight, mask, process_group)
+
+
+def gar_with(
+    settings: GARSettings,
+    pred: Tensor,
+    target: Tensor,
+    alpha: float | Tensor,
+    sample_weight: Tensor | None = None,
+    mask: Tensor | None = None,
+    group: "ProcessGroup | None" = None,
+) -> Tensor:
+    """:func:`gar_loss` with settings that were checked before."""
+
+    def plain(pred: Tensor) -> Tensor:
+        return _plain(settings, pred, target, alpha, sample_weight, mask)
+
+    if group is not None:
+        check_group(group)
+    elif is_traced() or _needs_gradient(target) or _needs_gradient(sample_weight):
+        return plain(pred)
+    return _closed_form(settings, pred, target, alpha, sample_weight, mask, group, None if group else plain)
+
+
+def _needs_gradient(value: object) -> bool:
+    return isinstance(value, Tensor) and value.requires_grad
+
+
+def gar_components(
+    settings: GARSettings, pred: Tensor, target: Tensor, sample_weight: Tensor | None = None, mask: Tensor | None = None
+) -> dict[str, Tensor]:
+    """The components of a batch by name, each of the leading shape, without weights, eps or aggregation."""
+    columns = _columns(settings, pred, target, sample_weight, mask)
+    values = column_components(moments(columns), settings, unit=rounding_unit(columns.pred), xp=TENSORS)
+    return {name: columns.over_columns(value) for name, value in zip(settings.components, values, strict=True)}
+
+
+def _columns(
+    settings: GARSettings,
+    pred: Tensor,
+    target: Tensor,
+    sample_weight: Tensor | None,
+    mask: Tensor | None,
+    *,
+    check_labels: bool = True,
+) -> Columns:
+    policy = settings.nan_policy if check_labels or settings.nan_policy == "omit" else "propagate"
+    return as_columns(pred, target, sample_weight=sample_weight, mask=mask, nan_policy=policy, pairs=settings.pairs)
+
+
+@in_full_precision
+def _plain(
+    settings: GARSettings,
+    pred: Tensor,
+    target: Tensor,
+    alpha: float | Tensor,
+    sample_weight: Tensor | None,
+    mask: Tensor | None,
+) -> Tensor:
+    """The same equations as differentiable operations: what torch.compile fuses, vmap maps and a second derivative needs."""
+    columns = _columns(settings, pred, target, sample_weight, mask)
+    alpha = model_parameter(alpha, columns, "alpha", open_end=False)
+    values = column_components(moments(columns), settings, unit=rounding_unit(columns.pred), xp=TENSORS)
+    logs = [value.log() for value in finished([columns.over_columns(value) for value in values], settings)]
+    value: Tensor = log_power_mean(logs, alpha, xp=TENSORS)
+    return value.exp() if settings.form == "exp" else value
+
+
+@in_full_precision
+def _closed_form(
+    settings: GARSettings,
+    pred: Tensor,
+    target: Tensor,
+    alpha: float | Tensor,
+    sample_weight: Tensor | None,
+    mask: Tensor | None,
+    group: "ProcessGroup | None",
+    plain: Callable[[Tensor], Tensor] | None,
+) -> Tensor:
+    def solve(pred: Tensor) -> tuple[Tensor, Tensor]:
+        columns = _columns(settings, pred, target, sample_weight, mask, check_labels=False)
+        checked_alpha = model_parameter(alpha, columns, "alpha", open_end=False)
+        value, gradient = value_and_gradient(columns, checked_alpha, settings, group=group)
+        gradient = like_inputs(gradient, pred, settings.pairs)
+        # DistributedDataParallel takes the mean of the ranks' gradients by the parameters. Ours is the gradient of ONE loss of
+        # all rows, so the ranks' parts must add up: sum = world_size * mean.
+        return value, gradient if group is None else gradient.mul_(world_size(group))
+
+    if _needs_gradient(pred) and torch.is_grad_enabled():
+        return _GivenGradient.apply(pred, solve, plain)  # type: ignore[no-any-return, no-untyped-call]
+    with torch.no_grad():
+        check_tensor(pred, "pred")
+        return solve(pred)[0]
+
+
+class _GivenGradient(torch.autograd.Function):
+    """A value that comes with its gradient by ``pred``; differentiated again, it goes back to the plain equations."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, pred: Tensor, solve: Callable[[Tensor], tuple[Tensor, Tensor]], plain: Callable[[Tensor], Tensor] | None
+    ) -> Tensor:
+        value, gradient = solve(pred)
+        ctx.save_for_backward(pred, gradient)
+        ctx.plain = plain
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, outer: Tensor) -> tuple[Tensor, None, None]:
+        pred, gradient = ctx.saved_tensors
+        if not torch.is_grad_enabled():
+            return _scaled(gradient, outer), None, None
+        if ctx.plain is None:
+            raise InputError("second derivatives are not available with process_group; compute them on one process")
+        return torch.autograd.grad(ctx.plain(pred), pred, outer, create_graph=True)[0], None, None
+
+
+def _scaled(gradient: Tensor, outer: Tensor) -> Tensor:
+    """The gradient times one number per model; as it is where that is a plain 1, as after ``loss.backward()``."""
+    if outer.ndim == 0 and outer.device.type == "cpu" and outer.item() == 1.0:
+        return gradient
+    return gradient * outer.reshape(outer.shape + (1,) * (gradient.ndim - outer.ndim)).to(gradient.dtype)

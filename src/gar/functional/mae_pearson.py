@@ -1,0 +1,42 @@
+"""MAE-Pearson: the paper's heuristic rival on its synthetic curves."""
+
+from typing import Literal
+
+from torch import Tensor
+
+from gar.functional._inputs import NanPolicy, as_columns, check_choice, in_full_precision
+from gar.functional._moments import mean_absolute_error, moments, one_minus_pearson, rounding_unit
+from gar.functional._numbers import TENSORS
+
+Balance = Literal["text", "code"]
+
+
+@in_full_precision
+def mae_pearson_loss(
+    pred: Tensor,
+    target: Tensor,
+    *,
+    balance: Balance = "text",
+    sample_weight: Tensor | None = None,
+    mask: Tensor | None = None,
+    nan_policy: NanPolicy = "raise",
+    eps: float = 1e-7,
+) -> Tensor:
+    r"""Absolute error and correlation, balanced by the correlation of the batch: :math:`b L_{mae} + (1 - b)(1 - \rho)`.
+
+    ``balance="text"`` takes :math:`b = \rho`, as the paper's text has it, ``"code"`` :math:`b = (1 + \rho) / 2`, as the authors'
+    code has it; either way ``b`` is a constant for the gradient. Shapes, weights, masks and undefined correlations are as in
+    :func:`gar.functional.gar_loss`.
+
+    Example:
+        >>> mae_pearson_loss(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([1.0, 2.0, 3.0]))
+        tensor(0.3276)
+    """
+    check_choice(balance, ("text", "code"), "balance")
+    columns = as_columns(pred, target, sample_weight=sample_weight, mask=mask, nan_policy=nan_policy)
+    m = moments(columns)
+    mae = columns.over_columns(mean_absolute_error(m))
+    diffnorm = columns.over_columns(one_minus_pearson(m, eps=eps, unit=rounding_unit(columns.pred), correction=0, xp=TENSORS))
+    distance = diffnorm.detach()  # 1 - rho
+    share = distance if balance == "text" else 0.5 * distance
+    return (1.0 - share) * mae + share * diffnorm

@@ -1,0 +1,334 @@
+"""Losses as modules, and the one registry of them.
+
+Each module is a thin face of a function in :mod:`gar.functional`, where its formula, shapes and degenerate cases are written
+down. A tuned parameter (alpha, delta, beta, ...) is a number or a tensor with one value per model of a stack; a tensor becomes a
+buffer, so it follows ``.to(device)``.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from torch import Tensor, nn
+
+from gar import functional
+from gar.errors import InputError
+from gar.functional._components import COMPONENTS, Component, GARSettings
+from gar.functional._inputs import NanPolicy, Pairs, check_choice, check_parameter
+from gar.functional.aggregation import Form
+from gar.functional.gar import gar_components, gar_with
+from gar.functional.mae_pearson import Balance
+from gar.functional.pointwise import Activation
+
+if TYPE_CHECKING:
+    from gar.distributed import ProcessGroup
+
+
+class _Loss(nn.Module):
+    """What all losses share: a tuned parameter, if they have one, and what to do about missing labels."""
+
+    def __init__(self, nan_policy: NanPolicy) -> None:
+        super().__init__()
+        check_choice(nan_policy, ("raise", "omit", "propagate"), "nan_policy")
+        self.nan_policy: NanPolicy = nan_policy
+
+    def _tune(self, name: str, value: float | Tensor, *, zero_allowed: bool = False) -> None:
+        check_parameter(value, name, open_end=not zero_allowed)
+        if isinstance(value, Tensor):
+            self.register_buffer(name, value.detach().clone())
+        else:
+            setattr(self, name, float(value))
+
+    def extra_repr(self) -> str:
+        shown = {name: value for name, value in vars(self).items() if not name.startswith("_") and name != "training"}
+        shown |= {name: f"tensor{tuple(value.shape)}" for name, value in self.named_buffers()}
+        return ", ".join(f"{name}={value}" for name, value in shown.items())
+
+
+class GARLoss(_Loss):
+    r"""Gradient Aligned Regression: :math:`\alpha \log \frac1M \sum_i L_i^{1/\alpha}` of absolute errors, the variance of errors
+    and one minus Pearson's correlation. The function is :func:`gar.functional.gar_loss`, whose page explains every argument.
+
+    The log form is **negative** near a good fit. Use batches of 32 to 256 rows: one row has no differences to learn from.
+
+    Example:
+        >>> loss = GARLoss(alpha=0.5)
+        >>> pred = torch.tensor([[1.0], [2.0], [4.0]], requires_grad=True)
+        >>> loss(pred, torch.tensor([[1.0], [2.0], [3.0]])).backward()
+    """
+
+    alpha: float | Tensor
+
+    def __init__(
+        self,
+        alpha: float | Tensor = 1.0,
+        *,
+        components: Sequence[Component] = COMPONENTS,
+        weights: Sequence[float] | None = None,
+        form: Form = "log",
+        pairs: Pairs = "batch",
+        nan_policy: NanPolicy = "raise",
+        eps: float = 1e-7,
+        process_group: "ProcessGroup | None" = None,
+        correction: int = 0,
+    ) -> None:
+        super().__init__(nan_policy)
+        self._tune("alpha", alpha, zero_allowed=True)
+        self.settings = GARSettings(
+            components=components,
+            weights=weights,
+            form=form,
+            pairs=pairs,
+            nan_policy=nan_policy,
+            correction=correction,
+            eps=eps,
+        )
+        self.process_group = process_group
+
+    def forward(self, pred: Tensor, target: Tensor, *, sample_weight: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
+        return gar_with(self.settings, pred, target, self.alpha, sample_weight, mask, self.process_group)
+
+    @torch.no_grad()
+    def components_of(
+        self, pred: Tensor, target: Tensor, *, sample_weight: Tensor | None = None, mask: Tensor | None = None
+    ) -> dict[str, Tensor]:
+        """The components of a batch by name, as they are before weights and aggregation: what to log.
+
+        Example:
+            >>> GARLoss().components_of(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([1.0, 2.0, 3.0]))["mae"]
+            tensor(0.3333)
+        """
+        return gar_components(self.settings, pred, target, sample_weight, mask)
+
+
+class MAELoss(_Loss):
+    """Mean absolute error: :func:`gar.functional.mae_loss`."""
+
+    def __init__(self, *, nan_policy: NanPolicy = "raise") -> None:
+        super().__init__(nan_policy)
+
+    def forward(self, pred: Tensor, target: Tensor, *, sample_weight: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
+        return functional.mae_loss(pred, target, sample_weight=sample_weight, mask=mask, nan_policy=self.nan_policy)
+
+
+class MSELoss(_Loss):
+    """Mean squared error: :func:`gar.functional.mse_loss`."""
+
+    def __init__(self, *, nan_policy: NanPolicy = "raise") -> None:
+        super().__init__(nan_policy)
+
+    def forward(self, pred: Tensor, target: Tensor, *, sample_weight: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
+        return functional.mse_loss(pred, target, sample_weight=sample_weight, mask=mask, nan_policy=self.nan_policy)
+
+
+class HuberLoss(_Loss):
+    """Squared near zero, absolute beyond ``delta``: :func:`gar.functional.huber_loss`."""
+
+    delta: float | Tensor
+
+    def __init__(self, delta: float | Tensor = 1.0, *, nan_policy: NanPolicy = "raise") -> None:
+        super().__init__(nan_policy)
+        self._tune("delta", delta)
+
+    def forward(self, pred: Tensor, target: Tensor, *, sample_weight: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
+        return functional.huber_loss(
+            pred, target, delta=self.delta, sample_weight=sample_weight, mask=mask, nan_policy=self.nan_policy
+        )
+
+
+class FocalMAELoss(_Loss):
+    """Absolute errors, large ones weighted up: :func:`gar.functional.focal_mae_loss`."""
+
+    beta: float | Tensor
+
+    def __init__(
+        self,
+        beta: float | Tensor = 1.0,
+        *,
+        gamma: float = 1.0,
+        activation: Activation = "sigmoid",
+        nan_policy: NanPolicy = "raise",
+    ) -> None:
+        super().__init__(nan_policy)
+        self._tune("beta", beta)
+        check_parameter(gamma, "gamma")
+        check_choice(activation, ("sigmoid", "tanh"), "activation")
+        self.gamma = gamma
+        self.activation: Activation = activation
+
+    def forward(self, pred: Tensor, target: Tensor, *, sample_weight: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
+        return self._function(
+            pred,
+            target,
+            beta=self.beta,
+            gamma=self.gamma,
+            activation=self.activation,
+            sample_weight=sample_weight,
+            mask=mask,
+            nan_policy=self.nan_policy,
+        )
+
+    _function = staticmethod(functional.focal_mae_loss)
+
+
+class FocalMSELoss(FocalMAELoss):
+    """Squared errors, large ones weighted up: :func:`gar.functional.focal_mse_loss`."""
+
+    _function = staticmethod(functional.focal_mse_loss)
+
+
+class MAEPearsonLoss(_Loss):
+    """Absolute error and correlation, balanced by the correlation: :func:`gar.functional.mae_pearson_loss`."""
+
+    def __init__(self, *, balance: Balance = "text", nan_policy: NanPolicy = "raise") -> None:
+        super().__init__(nan_policy)
+        check_choice(balance, ("text", "code"), "balance")
+        self.balance: Balance = balance
+
+    def forward(self, pred: Tensor, target: Tensor, *, sample_weight: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
+        return functional.mae_pearson_loss(
+            pred, target, balance=self.balance, sample_weight=sample_weight, mask=mask, nan_policy=self.nan_policy
+        )
+
+
+class RankSimLoss(_Loss):
+    """Absolute error plus ``gamma`` times the ranking regulariser on features: :func:`gar.functional.ranksim_loss`."""
+
+    interpolation: float | Tensor
+
+    def __init__(
+        self,
+        interpolation: float | Tensor = 1.0,
+        *,
+        gamma: float = 100.0,
+        generator: torch.Generator | None = None,
+        nan_policy: NanPolicy = "raise",
+    ) -> None:
+        super().__init__(nan_policy)
+        self._tune("interpolation", interpolation)
+        check_parameter(gamma, "gamma", open_end=False)
+        self.gamma = gamma
+        self._generator = generator
+
+    def forward(
+        self, pred: Tensor, target: Tensor, features: Tensor, *, sample_weight: Tensor | None = None, mask: Tensor | None = None
+    ) -> Tensor:
+        mae = functional.mae_loss(pred, target, sample_weight=sample_weight, mask=mask, nan_policy=self.nan_policy)
+        regulariser = functional.ranksim_loss(
+            features,
+            target,
+            interpolation=self.interpolation,
+            generator=self._generator,
+            sample_weight=sample_weight,
+            mask=mask,
+            nan_policy=self.nan_policy,
+        )
+        return mae + self.gamma * regulariser
+
+
+class RankNContrastLoss(_Loss):
+    """Contrastive loss of features alone, to train an encoder before its head: :func:`gar.functional.rank_n_contrast_loss`."""
+
+    temperature: float | Tensor
+
+    def __init__(self, temperature: float | Tensor = 2.0, *, nan_policy: NanPolicy = "raise") -> None:
+        super().__init__(nan_policy)
+        self._tune("temperature", temperature)
+
+    def forward(
+        self, features: Tensor, target: Tensor, *, sample_weight: Tensor | None = None, mask: Tensor | None = None
+    ) -> Tensor:
+        return functional.rank_n_contrast_loss(
+            features,
+            target,
+            temperature=self.temperature,
+            sample_weight=sample_weight,
+            mask=mask,
+            nan_policy=self.nan_policy,
+        )
+
+
+class ConRLoss(_Loss):
+    """Absolute error plus ``beta`` times the contrastive regulariser on features: :func:`gar.functional.conr_loss`."""
+
+    beta: float | Tensor
+
+    def __init__(
+        self,
+        beta: float | Tensor = 1.0,
+        *,
+        window: float = 1.0,
+        temperature: float = 0.07,
+        eta: float = 0.01,
+        count_excluded: bool = False,
+        nan_policy: NanPolicy = "raise",
+    ) -> None:
+        super().__init__(nan_policy)
+        self._tune("beta", beta, zero_allowed=True)
+        check_parameter(temperature, "temperature")
+        check_parameter(window, "window", open_end=False)
+        self.window, self.temperature, self.eta = window, temperature, eta
+        self.count_excluded = count_excluded
+
+    def forward(
+        self, pred: Tensor, target: Tensor, features: Tensor, *, sample_weight: Tensor | None = None, mask: Tensor | None = None
+    ) -> Tensor:
+        mae = functional.mae_loss(pred, target, sample_weight=sample_weight, mask=mask, nan_policy=self.nan_policy)
+        regulariser = functional.conr_loss(
+            features,
+            pred,
+            target,
+            window=self.window,
+            temperature=self.temperature,
+            eta=self.eta,
+            count_excluded=self.count_excluded,
+            sample_weight=sample_weight,
+            mask=mask,
+            nan_policy=self.nan_policy,
+        )
+        return mae + self.beta * regulariser
+
+
+Input = Literal["pred", "features"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossSpec:
+    """One entry of the registry: what a loss is called, what it needs, and how the paper tunes it."""
+
+    title: str
+    loss: type[nn.Module]
+    inputs: tuple[Input, ...] = ("pred",)
+    """What it looks at besides labels, in the order of ``forward``: ``(pred, target)``, ``(features, target)`` or
+    ``(pred, target, features)``. A loss of features alone trains an encoder, and another loss then the whole."""
+    parameter: str | None = None
+    grid: tuple[float, ...] = ()
+
+    def build(self, value: float | Tensor | None = None) -> nn.Module:
+        """A module with its tuned parameter set to ``value``; None keeps the default."""
+        if value is None:
+            return self.loss()
+        if self.parameter is None:
+            raise InputError(f"{self.title} has no parameter to tune, but was given {value!r}; leave it out")
+        return self.loss(**{self.parameter: value})
+
+
+registry: Mapping[str, LossSpec] = MappingProxyType(
+    {
+        "mae": LossSpec(title="MAE", loss=MAELoss),
+        "mse": LossSpec(title="MSE", loss=MSELoss),
+        "huber": LossSpec(title="Huber", loss=HuberLoss, parameter="delta", grid=(0.25, 1.0, 4.0)),
+        "focal_mae": LossSpec(title="Focal (MAE)", loss=FocalMAELoss, parameter="beta", grid=(0.25, 1.0, 4.0)),
+        "focal_mse": LossSpec(title="Focal (MSE)", loss=FocalMSELoss, parameter="beta", grid=(0.25, 1.0, 4.0)),
+        "ranksim": LossSpec(
+            title="RankSim", loss=RankSimLoss, inputs=("pred", "features"), parameter="interpolation", grid=(0.5, 1.0, 2.0)
+        ),
+        "rnc": LossSpec(title="RNC", loss=RankNContrastLoss, inputs=("features",), parameter="temperature", grid=(1.0, 2.0, 4.0)),
+        "conr": LossSpec(title="ConR", loss=ConRLoss, inputs=("pred", "features"), parameter="beta", grid=(0.2, 1.0, 4.0)),
+        "gar": LossSpec(title="GAR", loss=GARLoss, parameter="alpha", grid=(0.1, 1.0, 10.0)),
+        "mae_pearson": LossSpec(title="MAE-Pearson", loss=MAEPearsonLoss),
+    }
+)
+"""Every loss by name: the paper's nine methods in its order, then MAE-Pearson of its synthetic experiments."""
