@@ -49,28 +49,34 @@ class _CentredBatch:
     def __init__(self, columns: Columns) -> None:
         pred, target, self.weight = columns[:3]
         self.single = pred.ndim == 1 and pred.device.type == "cpu"
-        size = float(pred.shape[-1]) if self.weight is None else self._total(self.weight)
-        divisor = size + (size == 0)
-        mean_target = self._sum(target) / divisor
-        spread = target - _factor(mean_target)
-        target_square = self._dot(spread, spread)
+        self.size = float(pred.shape[-1]) if self.weight is None else self._total(self.weight)
+        spare, mean_target, target_square = self._centre(target)
         self.error = pred - target
         self.sign = self.error.sign()
         absolute = self._dot(self.error, self.sign)
-        mean_error = self._sum(self.error) / divisor
-        self.error.sub_(_factor(mean_error))
-        mean_pred = self._sum(pred) / divisor
-        self.pred = torch.sub(pred, _factor(mean_pred), out=spread)
-        error_square, pred_square = self._dot(self.error, self.error), self._dot(self.pred, self.pred)
+        self.error, mean_error, error_square = self._centre(self.error, out=self.error)
+        self.pred, mean_pred, pred_square = self._centre(pred, out=spare)
         cross = self._dot(self.pred, self.error)
         means = (mean_pred, mean_target, mean_error)
-        self.moments = Moments(size, *means, absolute, error_square, pred_square, target_square, cross)
+        self.moments = Moments(self.size, *means, absolute, error_square, pred_square, target_square, cross)
+
+    def _centre(self, values: Tensor, out: Tensor | None = None) -> tuple[Tensor, Number, Number]:
+        """Values minus their mean, that mean, and the sum of squares that is left."""
+        mean = self._mean(values)
+        centred = torch.sub(values, _factor(mean), out=out)
+        square = self._dot(centred, centred) if self.single else None
+        if square is None or abs(mean) * rounding_unit(values) > 1e-4 * (square / max(self.size, 1.0)) ** 0.5:
+            # A mean is a rounded number. Where it is large against the spread, the rounding shows: take that out as well.
+            rest = self._mean(centred)
+            centred.sub_(_factor(rest))
+            mean, square = mean + rest, self._dot(centred, centred)
+        return centred, mean, square
+
+    def _mean(self, values: Tensor) -> Number:
+        return self._total(values if self.weight is None else self.weight * values) / (self.size + (self.size == 0))
 
     def _total(self, values: Tensor) -> Number:
         return values.sum().item() if self.single else values.sum(-1)
-
-    def _sum(self, values: Tensor) -> Number:
-        return self._total(values if self.weight is None else self.weight * values)
 
     def _dot(self, one: Tensor, other: Tensor) -> Number:
         one = one if self.weight is None else self.weight * one

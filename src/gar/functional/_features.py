@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from gar.errors import InputError
 from gar.functional._inputs import (
@@ -45,8 +46,13 @@ class Rows(NamedTuple):
 
     def label_gaps(self) -> Tensor:
         """``|y_i - y_j|`` of every target, ``(..., targets, n, n)``."""
-        target = self.target.mT
-        return (target.unsqueeze(-1) - target.unsqueeze(-2)).abs()
+        return gaps(self.target)
+
+
+def gaps(values: Tensor) -> Tensor:
+    """Absolute differences of all rows in every column: ``(..., n, targets)`` to ``(..., targets, n, n)``."""
+    values = values.mT
+    return (values.unsqueeze(-1) - values.unsqueeze(-2)).abs()
 
 
 def as_rows(
@@ -76,6 +82,8 @@ def as_rows(
     dtype = compute_dtype(features, target)
     features, target = features.to(dtype), target.to(dtype)
     weight = _row_weight(features, target, sample_weight, mask, nan_policy)
+    if weight.shape[-1] == 0:  # an empty batch: one row that does not count
+        features, target, weight = pad(features, (0, 0, 0, 1)), pad(target, (0, 0, 0, 1)), pad(weight, (0, 1))
     counts = (weight > 0).unsqueeze(-1)
     return Rows(features.where(counts, 0.0), target.where(counts, 0.0), weight)
 
@@ -107,14 +115,9 @@ def distances(features: Tensor) -> Tensor:
     features = features - features.mean(-2, keepdim=True).detach()
     squares = features.square().sum(-1)
     squares = squares.unsqueeze(-1) + squares.unsqueeze(-2)
-    gaps = squares - 2.0 * (features @ features.mT)
-    apart = gaps > 8.0 * torch.finfo(gaps.dtype).eps * squares
-    return torch.where(apart, torch.where(apart, gaps, 1.0).sqrt(), _zero_or_nan(gaps))
-
-
-def _zero_or_nan(gaps: Tensor) -> Tensor:
-    """Zero, but NaN where not even a comparison can be made: NaN features stay visible."""
-    return torch.where(gaps.isnan(), gaps, 0.0)
+    between = squares - 2.0 * (features @ features.mT)
+    coincident = between <= 8.0 * torch.finfo(between.dtype).eps * squares  # False for NaN, which stays visible
+    return torch.where(coincident, 0.0, torch.where(coincident, 1.0, between).sqrt())
 
 
 def unit_rows(features: Tensor) -> Tensor:

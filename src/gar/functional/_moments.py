@@ -32,23 +32,37 @@ class Moments(NamedTuple):
 
 
 def moments(columns: Columns) -> Moments:
-    """All moments of a batch in two passes: means first, then sums of centred products."""
+    """All moments of a batch in two passes, as differentiable operations: means first, then sums of centred products."""
     error = columns.pred - columns.target
-    mean_pred, mean_target, mean_error = columns.mean(columns.pred), columns.mean(columns.target), columns.mean(error)
-    pred_bar = columns.pred - mean_pred.unsqueeze(-1)
-    target_bar = columns.target - mean_target.unsqueeze(-1)
-    error_bar = error - mean_error.unsqueeze(-1)
+    pred = _Centred(columns.pred, columns)
+    target = _Centred(columns.target, columns)
+    error_bar = _Centred(error, columns)
     return Moments(
         columns.size(),
-        mean_pred,
-        mean_target,
-        mean_error,
+        pred.mean,
+        target.mean,
+        error_bar.mean,
         columns.total(error.abs()),
-        columns.total(error_bar.square()),
-        columns.total(pred_bar.square()),
-        columns.total(target_bar.square()),
-        columns.total(pred_bar * error_bar),
+        error_bar.times(error_bar),
+        pred.times(pred),
+        target.times(target),
+        pred.times(error_bar),
     )
+
+
+class _Centred:
+    """Values minus their mean. The mean is rounded, so sums of products are corrected by what it left over (in one pass)."""
+
+    def __init__(self, values: Tensor, columns: Columns) -> None:
+        self.columns = columns
+        self.mean = columns.mean(values)
+        self.values = values - self.mean.unsqueeze(-1)
+        self.rest = columns.mean(self.values)
+
+    def times(self, other: "_Centred") -> Tensor:
+        """Sum of products of two centred columns."""
+        products = self.columns.total(self.values * other.values)
+        return products - self.columns.size() * self.rest * other.rest
 
 
 def mean_absolute_error(m: Moments) -> Number:

@@ -2,9 +2,10 @@
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from gar.errors import InputError
-from gar.functional._features import as_rows, unit_rows
+from gar.functional._features import Rows, as_rows, gaps, unit_rows
 from gar.functional._inputs import NanPolicy, in_full_precision, parameter_like
 
 
@@ -49,13 +50,12 @@ def conr_loss(
         >>> conr_loss(features, torch.zeros(3), torch.tensor([0.0, 0.5, 3.0]), temperature=1.0)
         tensor(0.4515)
     """
-    rows = as_rows(features, target, sample_weight=sample_weight, mask=mask, nan_policy=nan_policy)
     if pred.shape != target.shape:
         raise InputError(f"pred has shape {tuple(pred.shape)}, target {tuple(target.shape)}; they must be equal")
+    rows = as_rows(features, target, sample_weight=sample_weight, mask=mask, nan_policy=nan_policy)
     temperature = parameter_like(temperature, rows.features.shape[:-2], rows.features, "temperature")
     temperature = temperature[..., None, None] if isinstance(temperature, Tensor) else temperature
-    predicted = rows._replace(target=pred.detach().reshape(rows.target.shape).to(rows.target.dtype))
-    label_gap, pred_gap = rows.label_gaps().mean(-3), predicted.label_gaps().mean(-3)
+    label_gap, pred_gap = rows.label_gaps().mean(-3), _prediction_gaps(pred, features, rows)
     weight = rows.pair_weight()
     positive = torch.where(label_gap <= window, weight, 0.0)
     negative = torch.where((label_gap > window) & (pred_gap <= window), weight, 0.0)
@@ -68,6 +68,12 @@ def conr_loss(
     counted = (positives > 0) & ((negative > 0).any(-1))
     per_row = torch.where(counted, denominator - mean_positive, 0.0)
     return (rows.weight * per_row).sum(-1) / (rows.size + (rows.size == 0))
+
+
+def _prediction_gaps(pred: Tensor, features: Tensor, rows: Rows) -> Tensor:
+    """Distances of predictions, with the row that stands for an empty batch if there is one."""
+    pred = pred.detach().reshape(*features.shape[:-1], rows.target.shape[-1])
+    return gaps(pad(pred, (0, 0, 0, rows.weight.shape[-1] - pred.shape[-2]))).mean(-3)
 
 
 def _log_denominator(logits: Tensor, positive: Tensor, negative: Tensor, push: Tensor, others: Tensor | None) -> Tensor:

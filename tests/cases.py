@@ -1,0 +1,170 @@
+"""The one list of all losses that every law is tried on. A new loss is one new entry here."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from gar import functional, losses
+from tests import references as slow
+
+
+class Inputs(NamedTuple):
+    pred: Tensor
+    target: Tensor
+    features: Tensor
+
+    def numpy(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self.pred.numpy(), self.target.numpy(), self.features.numpy()
+
+
+def make_inputs(*lead: int, batch: int = 7, targets: int = 2, dim: int = 3, dtype: torch.dtype = torch.float64) -> Inputs:
+    """Random inputs with distinct labels, near enough to have positives and negatives of ConR."""
+    pred = torch.randn(*lead, batch, targets, dtype=dtype)
+    return Inputs(pred, 0.5 * pred + torch.randn(*lead, batch, targets, dtype=dtype), torch.randn(*lead, batch, dim, dtype=dtype))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A loss as a function of all inputs: how to call it, its slow definition, and what it is a function of."""
+
+    name: str
+    call: Callable[..., Tensor]
+    reference: Callable[[Inputs, float | None], float]
+    module: Callable[..., nn.Module] | None
+    parameter: str | None = None
+    values: tuple[float, ...] = (1.0,)
+    learns: str = "pred"
+    smooth: bool = True
+    perfect: float | None = 0.0
+    """The value of a perfect prediction (of distinct labels), if the loss looks at predictions."""
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def loss(self, inputs: Inputs, value: float | Tensor | None = None, **more: Any) -> Tensor:
+        own = {self.parameter: self.values[0] if value is None else value} if self.parameter else {}
+        return self.call(inputs, **own, **self.options, **more)
+
+    def learned(self, inputs: Inputs) -> Tensor:
+        return getattr(inputs, self.learns)
+
+    def with_learned(self, inputs: Inputs, value: Tensor) -> Inputs:
+        return inputs._replace(**{self.learns: value})
+
+
+def _on_pred(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    return lambda i, **kw: function(i.pred, i.target, **kw)
+
+
+def _columns(function: Callable[..., float], *names: str, **fixed: Any) -> Callable[[Inputs, float | None], float]:
+    """The reference of a loss of single columns, its parameter being the next positional argument."""
+
+    def reference(inputs: Inputs, value: float | None) -> float:
+        pred, target, _ = inputs.numpy()
+        extra = {names[0]: value} if names else {}
+        return slow.mean_over_targets(lambda f, y: function(f, y, **extra, **fixed), pred, target)
+
+    return reference
+
+
+def _pairwise(name: str, p: int) -> Case:
+    function, reference = {
+        "difference": (functional.difference_loss, slow.difference),
+        "normalized": (functional.normalized_difference_loss, slow.normalized_difference),
+    }[name]
+    return Case(f"{name}_p{p}", _on_pred(function), _columns(reference, p=p), None, options={"p": p}, smooth=p > 2 or p == 2)
+
+
+def _focal(name: str, power: int, activation: str, gamma: float) -> Case:
+    function = {1: functional.focal_mae_loss, 2: functional.focal_mse_loss}[power]
+    return Case(
+        f"{name}_{activation}",
+        _on_pred(function),
+        _columns(slow.focal, "beta", gamma=gamma, activation=activation, power=power),
+        {1: losses.FocalMAELoss, 2: losses.FocalMSELoss}[power],
+        "beta",
+        (1.0, 0.25, 4.0),
+        options={"activation": activation, "gamma": gamma},
+    )
+
+
+CASES = [
+    Case("mae", _on_pred(functional.mae_loss), _columns(slow.mae), losses.MAELoss),
+    Case("mse", _on_pred(functional.mse_loss), _columns(slow.mse), losses.MSELoss),
+    Case("huber", _on_pred(functional.huber_loss), _columns(slow.huber, "delta"), losses.HuberLoss, "delta", (1.0, 0.25, 4.0)),
+    _focal("focal_mae", 1, "sigmoid", 1.0),
+    _focal("focal_mae", 1, "tanh", 0.5),
+    _focal("focal_mse", 2, "sigmoid", 2.0),
+    _focal("focal_mse", 2, "tanh", 1.0),
+    Case(
+        "ranksim",
+        lambda i, **kw: functional.ranksim_loss(i.features, i.target, **kw),
+        lambda i, _: slow.ranksim(i.features.numpy(), i.target.numpy()),
+        None,
+        "interpolation",
+        (1.0, 0.5, 2.0),
+        learns="features",
+        smooth=False,
+        perfect=None,
+    ),
+    Case(
+        "rnc",
+        lambda i, **kw: functional.rank_n_contrast_loss(i.features, i.target, **kw),
+        lambda i, value: slow.rank_n_contrast(i.features.numpy(), i.target.numpy(), value or 0.0),
+        losses.RankNContrastLoss,
+        "temperature",
+        (2.0, 1.0, 4.0),
+        learns="features",
+        perfect=None,
+    ),
+    *(
+        Case(
+            f"conr{suffix}",
+            lambda i, **kw: functional.conr_loss(i.features, i.pred, i.target, **kw),
+            lambda i, value, count=count: slow.conr(i.features.numpy(), *i.numpy()[:2], value, 1.0, 0.01, count),
+            None,
+            "temperature",
+            (0.07, 0.5, 1.0),
+            learns="features",
+            perfect=None,
+            options={"count_excluded": count},
+        )
+        for suffix, count in (("", False), ("_as_published", True))
+    ),
+    Case(
+        "gar",
+        _on_pred(functional.gar_loss),
+        lambda i, value: slow.gar(*i.numpy()[:2], 1.0 if value is None else value),
+        losses.GARLoss,
+        "alpha",
+        (1.0, 0.1, 0.5, 10.0, 0.0, float("inf")),
+        perfect=float(np.log(1e-7)),
+    ),
+    Case(
+        "gar_exp",
+        lambda i, **kw: functional.gar_loss(i.pred, i.target, form="exp", **kw),
+        lambda i, value: float(np.exp(slow.gar(*i.numpy()[:2], 1.0 if value is None else value))),
+        losses.GARLoss,
+        "alpha",
+        (0.5, 1.0, 2.0, 0.0, float("inf")),
+        perfect=1e-7,
+    ),
+    *(
+        Case(
+            f"mae_pearson_{balance}",
+            _on_pred(functional.mae_pearson_loss),
+            lambda i, _, balance=balance: slow.mae_pearson(*i.numpy()[:2], balance),
+            losses.MAEPearsonLoss,
+            options={"balance": balance},
+            smooth=False,  # its balance is a constant for the gradient, on purpose
+        )
+        for balance in ("text", "code")
+    ),
+    *(_pairwise(name, p) for name in ("difference", "normalized") for p in range(1, 7)),
+]
+BY_NAME = {case.name: case for case in CASES}

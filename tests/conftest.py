@@ -1,0 +1,38 @@
+"""Settings for all tests: one thread, repeatable examples, and the folder of real data."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import hypothesis
+import pytest
+import torch
+
+torch.set_num_threads(1)
+hypothesis.settings.register_profile("gar", deadline=None, derandomize=True, max_examples=40)
+hypothesis.settings.load_profile("gar")
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> Iterator[None]:
+    """Every test starts from the same random numbers and leaves default settings behind."""
+    torch.manual_seed(0)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.fixture(autouse=True)
+def doctest_names(doctest_namespace: dict[str, object]) -> None:
+    """What examples in docstrings may use without importing it."""
+    import math
+
+    doctest_namespace |= {"torch": torch, "math": math}
+
+
+@pytest.fixture(scope="session")
+def data_home() -> Path:
+    """The folder of real data, or a skip that says why."""
+    folder = os.environ.get("GAR_DATA_HOME")
+    if not folder:
+        pytest.skip("GAR_DATA_HOME is not set: no real data to test on")
+    return Path(folder)

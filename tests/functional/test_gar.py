@@ -1,0 +1,206 @@
+"""GAR's own: its variants, its closed form, its precision."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from gar import GARLoss
+from gar.functional import aggregate, gar_loss, normalized_difference_loss
+from gar.functional._components import GARSettings
+from gar.functional._inputs import as_columns
+from gar.functional.gar import _plain
+from tests import references as slow
+from tests.cases import make_inputs
+
+
+def batch(n: int = 64, noise: float = 0.5, offset: float = 0.0, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
+    target = torch.randn(n, dtype=torch.float64) + offset
+    return (target + noise * torch.randn(n, dtype=torch.float64)).to(dtype), target.to(dtype)
+
+
+def slope(pred: Tensor, target: Tensor, **more: object) -> Tensor:
+    leaf = pred.clone().requires_grad_()
+    gar_loss(leaf, target, **more).sum().backward()  # type: ignore[arg-type]
+    assert leaf.grad is not None
+    return leaf.grad
+
+
+@pytest.mark.parametrize(
+    "components", [("mae",), ("diff",), ("diffnorm",), ("mae", "diff"), ("mae", "diffnorm"), ("diff", "diffnorm"), ("diffnorm", "mae", "diff")]
+)
+@pytest.mark.parametrize("form", ["log", "exp"])
+@pytest.mark.parametrize("pairs", ["batch", "targets"])
+def test_closed_form_is_the_plain_form(components: tuple[str, ...], form: str, pairs: str) -> None:
+    """Value and gradient of the quick road equal autograd through the equations, with weights, masks and several models."""
+    inputs = make_inputs(2, batch=9, targets=4)
+    alpha = torch.tensor([0.3, math.inf], dtype=torch.float64)
+    weights = tuple(0.5 + 0.25 * k for k in range(len(components)))
+    settings = GARSettings(components=components, weights=weights, form=form, pairs=pairs, correction=1)  # type: ignore[arg-type]
+    weight, mask = torch.rand(2, 9, dtype=torch.float64), torch.rand(2, 9, 4) > 0.2
+    leaf = inputs.pred.clone().requires_grad_()
+    plain = _plain(settings, leaf, inputs.target, alpha, weight, mask)
+    plain.sum().backward()
+    quick = inputs.pred.clone().requires_grad_()
+    value = GARLoss(alpha, components=components, weights=weights, form=form, pairs=pairs, correction=1)(  # type: ignore[arg-type]
+        quick, inputs.target, sample_weight=weight, mask=mask
+    )
+    value.sum().backward()
+    torch.testing.assert_close(value, plain, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(quick.grad, leaf.grad, rtol=1e-11, atol=1e-13)
+
+
+def test_components_are_joined_by_the_aggregation() -> None:
+    pred, target = batch()
+    parts = GARLoss().components_of(pred, target)
+    assert list(parts) == ["mae", "diff", "diffnorm"]
+    error = pred - target
+    torch.testing.assert_close(parts["mae"], error.abs().mean())
+    torch.testing.assert_close(parts["diff"], error.var(correction=0))
+    torch.testing.assert_close(parts["diffnorm"], 1 - torch.corrcoef(torch.stack([pred, target]))[0, 1])
+    expected = aggregate(list(parts.values()), alpha=0.7, eps=1e-7)
+    torch.testing.assert_close(gar_loss(pred, target, alpha=0.7), expected)
+
+
+def test_weights_give_the_half_variance_of_the_authors_code() -> None:
+    pred, target = batch()
+    parts = [float(value) for value in GARLoss().components_of(pred, target).values()]
+    halved = math.log(slow.power_mean([parts[0] + 1e-7, parts[1] / 2 + 1e-7, parts[2] + 1e-7], 2.0))
+    assert float(gar_loss(pred, target, alpha=2.0, weights=(1, 0.5, 1))) == pytest.approx(halved, rel=1e-12)
+
+
+def test_correction_standardises_by_n_minus_1() -> None:
+    """As the authors' code: half the mean square of the difference of two columns standardised with n - 1."""
+    pred, target = batch(9)
+    standard = [(x - x.mean()) / x.std(correction=1) for x in (pred, target)]
+    expected = 0.5 * (standard[0] - standard[1]).square().mean()
+    torch.testing.assert_close(normalized_difference_loss(pred, target, correction=1), expected)
+    torch.testing.assert_close(gar_loss(pred, target, components=("diffnorm",), correction=1, form="exp", eps=1e-12), expected)
+
+
+def test_pairs_along_targets_are_rows_transposed() -> None:
+    inputs = make_inputs(batch=5, targets=6)
+    along_rows = gar_loss(inputs.pred, inputs.target, pairs="targets")
+    torch.testing.assert_close(along_rows, gar_loss(inputs.pred.T.contiguous(), inputs.target.T.contiguous()))
+
+
+def test_row_weights_along_targets_are_copies_of_rows() -> None:
+    inputs = make_inputs(batch=4, targets=5)
+    counts = torch.tensor([0, 1, 3, 2])
+    copies = gar_loss(inputs.pred.repeat_interleave(counts, 0), inputs.target.repeat_interleave(counts, 0), pairs="targets")
+    torch.testing.assert_close(gar_loss(inputs.pred, inputs.target, pairs="targets", sample_weight=counts), copies)
+
+
+@pytest.mark.parametrize("alpha", [0.01, 0.1, 1.0, 10.0, 100.0, 0.0, math.inf])
+@given(exponents=st.lists(st.floats(-6, 12), min_size=3, max_size=3))
+def test_aggregation_never_overflows_in_single_precision(alpha: float, exponents: list[float]) -> None:
+    values = [10.0**e for e in exponents]
+    losses = torch.tensor(values, dtype=torch.float32, requires_grad=True)
+    value = aggregate(losses, alpha=alpha)
+    value.backward()
+    exact = aggregate(torch.tensor(values, dtype=torch.float64), alpha=alpha)
+    torch.testing.assert_close(value.double(), exact, rtol=2e-6, atol=2e-5)
+    assert losses.grad is not None
+    assert losses.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("alpha", [0.01, 0.1, 1.0, 10.0, 100.0, 0.0, math.inf])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e4])
+def test_single_precision_follows_double(alpha: float, scale: float) -> None:
+    pred, target = (scale * x for x in batch(256))
+    exact, slopes = gar_loss(pred, target, alpha=alpha), slope(pred, target, alpha=alpha)
+    torch.testing.assert_close(gar_loss(pred.float(), target.float(), alpha=alpha).double(), exact, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(slope(pred.float(), target.float(), alpha=alpha).double(), slopes, rtol=1e-4, atol=1e-4 * slopes.abs().max())
+
+
+def test_large_offsets_do_not_cancel() -> None:
+    """Labels around 1e6 with spread 1: the single-precision loss equals that of the same numbers in double precision."""
+    for offset in (1e6, -1e6):
+        pred, target = batch(512, offset=offset, dtype=torch.float32)
+        exact = gar_loss(pred.double(), target.double())
+        torch.testing.assert_close(gar_loss(pred, target).double(), exact, rtol=1e-3, atol=0)
+        wanted = slope(pred.double(), target.double())
+        torch.testing.assert_close(slope(pred, target).double(), wanted, rtol=1e-3, atol=1e-3 * wanted.abs().max())
+        start = torch.randn(512)  # predictions of an untrained network: all errors near 1e6
+        exact = gar_loss(start.double(), target.double())
+        torch.testing.assert_close(gar_loss(start, target).double(), exact, rtol=1e-3, atol=0)
+
+
+def test_a_nearly_perfect_fit_keeps_its_digits() -> None:
+    """1 - rho of 1e-9 is below the rounding unit of float32, and still right to three digits, with its gradient."""
+    pred, target = batch(256, noise=3e-5, dtype=torch.float32)
+    exact = float(normalized_difference_loss(pred.double(), target.double()))
+    assert 1e-10 < exact < 1e-8
+    assert float(normalized_difference_loss(pred, target)) == pytest.approx(exact, rel=1e-3)
+    wanted = slope(pred.double(), target.double(), components=("diffnorm",), eps=1e-12)
+    got = slope(pred, target, components=("diffnorm",), eps=1e-12)
+    torch.testing.assert_close(got.double(), wanted, rtol=1e-2, atol=1e-3 * wanted.abs().max())
+
+
+@given(value=st.floats(-1e6, 1e6), n=st.integers(1, 300), dtype=st.sampled_from([torch.float32, torch.float64]))
+def test_a_constant_is_seen_as_constant(value: float, n: int, dtype: torch.dtype) -> None:
+    """Whatever the rounding of its mean, a constant column has no correlation: its part is 1, without gradient."""
+    constant, other = torch.full((n,), value, dtype=dtype), torch.randn(n, dtype=dtype)
+    for pred, target in ((constant, other), (other, constant)):
+        assert float(gar_loss(pred, target, components=("diffnorm",), form="exp")) == pytest.approx(1.0, rel=1e-6)
+        assert not slope(pred, target, components=("diffnorm",)).any()
+
+
+def test_what_a_degenerate_batch_gives() -> None:
+    one = GARLoss().components_of(torch.tensor([3.0]), torch.tensor([1.0]))
+    assert [float(v) for v in one.values()] == [2.0, 0.0, 1.0]
+    nothing = gar_loss(torch.tensor([3.0]), torch.tensor([1.0]), mask=torch.tensor([False]))
+    assert float(nothing) == pytest.approx(math.log(1e-7))
+
+
+def test_the_log_form_is_negative_near_a_good_fit() -> None:
+    pred, target = batch(noise=0.01)
+    assert float(gar_loss(pred, target)) < 0 < float(gar_loss(pred, target, form="exp"))
+
+
+def test_gradient_by_target_and_weight() -> None:
+    inputs = make_inputs(batch=6)
+    weight = torch.rand(6, dtype=torch.float64, requires_grad=True)
+    leaves = (inputs.pred.clone().requires_grad_(), inputs.target.clone().requires_grad_(), weight)
+    assert torch.autograd.gradcheck(lambda f, y, w: gar_loss(f, y, alpha=0.5, sample_weight=w), leaves)
+
+
+def test_backward_twice_and_scaled() -> None:
+    pred, target = batch()
+    leaf = pred.clone().requires_grad_()
+    loss = gar_loss(leaf, target)
+    loss.backward(retain_graph=True)
+    assert leaf.grad is not None
+    first = leaf.grad.clone()
+    (3.0 * loss).backward()
+    torch.testing.assert_close(leaf.grad, 4 * first)
+
+
+def test_integer_labels_and_mixed_precision() -> None:
+    pred = torch.tensor([1.5, 2.0, 4.0])
+    expected = gar_loss(pred, torch.tensor([1.0, 2.0, 3.0]))
+    torch.testing.assert_close(gar_loss(pred, torch.tensor([1, 2, 3])), expected)
+    wider = gar_loss(pred, torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64))
+    assert wider.dtype == torch.float64
+    torch.testing.assert_close(wider.float(), expected)
+
+
+def test_columns_of_a_strided_view() -> None:
+    pred, target = batch(40)
+    torch.testing.assert_close(gar_loss(pred[::2], target[::2]), gar_loss(pred[::2].contiguous(), target[::2].contiguous()))
+    assert as_columns(pred[:, None], target[:, None]).pred.shape == (40,)
+
+
+@pytest.mark.filterwarnings("ignore:.*script_method.*:DeprecationWarning")  # torch's own, inside Inductor
+def test_compiled_by_inductor() -> None:
+    """What torch.compile makes of it in earnest, values and gradients."""
+    pred, target = batch(1000, dtype=torch.float32)
+    torch.compiler.reset()
+    compiled = torch.compile(GARLoss(alpha=0.5), fullgraph=True)
+    leaf = pred.clone().requires_grad_()
+    compiled(leaf, target).backward()
+    torch.testing.assert_close(leaf.grad, slope(pred, target, alpha=0.5), rtol=1e-4, atol=1e-7)
+    torch.testing.assert_close(compiled(pred, target), gar_loss(pred, target, alpha=0.5), rtol=1e-5, atol=1e-6)

@@ -1,0 +1,256 @@
+"""Laws that every loss obeys: one list of losses, one suite."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from tests.cases import CASES, Case, Inputs, make_inputs
+
+every_loss = pytest.mark.parametrize("case", CASES, ids=str)
+
+
+def close(one: Tensor, other: Tensor | float, tolerance: float = 1e-9) -> None:
+    torch.testing.assert_close(one, torch.as_tensor(other, dtype=one.dtype), rtol=tolerance, atol=tolerance)
+
+
+def gradient(case: Case, inputs: Inputs, **more: Any) -> Tensor:
+    leaf = case.learned(inputs).detach().clone().requires_grad_()
+    case.loss(case.with_learned(inputs, leaf), **more).sum().backward()
+    assert leaf.grad is not None
+    return leaf.grad
+
+
+@every_loss
+@given(batch=st.integers(2, 9), targets=st.integers(1, 3), scale=st.sampled_from([0.01, 1.0, 30.0]), seed=st.integers(0, 99))
+def test_equals_its_slow_definition(case: Case, batch: int, targets: int, scale: float, seed: int) -> None:
+    torch.manual_seed(seed)
+    inputs = make_inputs(batch=batch, targets=targets)
+    inputs = inputs._replace(pred=inputs.pred * scale, target=inputs.target * scale)
+    for value in case.values:
+        expected = case.reference(inputs, value if case.parameter else None)
+        close(case.loss(inputs, value), expected, 1e-8)
+
+
+@every_loss
+def test_one_dimension_is_one_target(case: Case) -> None:
+    inputs = make_inputs(targets=1)
+    flat = inputs._replace(pred=inputs.pred[:, 0], target=inputs.target[:, 0])
+    close(case.loss(flat), case.loss(inputs), 1e-14)
+
+
+@every_loss
+def test_leading_dimensions_are_independent_models(case: Case) -> None:
+    inputs = make_inputs(2, 3)
+    values = torch.tensor([case.values[k % len(case.values)] for k in range(6)], dtype=torch.float64).reshape(2, 3)
+    together = case.loss(inputs, values) if case.parameter else case.loss(inputs)
+    assert together.shape == (2, 3)
+    all_gradients = gradient(case, inputs, value=values) if case.parameter else gradient(case, inputs)
+    for index in np.ndindex(2, 3):
+        alone = Inputs(*(part[index] for part in inputs))
+        value = float(values[index]) if case.parameter else None
+        close(together[index], case.loss(alone, value), 1e-12)
+        close(all_gradients[index], gradient(case, alone, value=value), 1e-12)
+
+
+@every_loss
+@pytest.mark.parametrize("targets", [1, 2])
+def test_gradients_and_their_gradients(case: Case, targets: int) -> None:
+    if not case.smooth:
+        pytest.skip("its derivative is defined otherwise, and tested by its own test")
+    inputs = make_inputs(targets=targets)
+    leaf = case.learned(inputs).clone().requires_grad_()
+    for value in case.values[:4]:
+
+        def loss(x: Tensor, value: float = value) -> Tensor:
+            return case.loss(case.with_learned(inputs, x), value)
+
+        assert torch.autograd.gradcheck(loss, (leaf,))
+        assert torch.autograd.gradgradcheck(loss, (leaf,))
+
+
+@every_loss
+def test_order_of_rows_does_not_matter(case: Case) -> None:
+    inputs = make_inputs(batch=8)
+    shuffle = torch.randperm(8)
+    close(case.loss(Inputs(*(part[shuffle] for part in inputs))), case.loss(inputs), 1e-12)
+
+
+@every_loss
+@given(counts=st.lists(st.integers(0, 3), min_size=6, max_size=6).filter(lambda c: sum(k > 0 for k in c) > 2))
+def test_integer_weights_are_copies(case: Case, counts: list[int]) -> None:
+    inputs = make_inputs(batch=6)
+    weight = torch.tensor(counts, dtype=torch.float64)
+    copies = Inputs(*(part.repeat_interleave(torch.tensor(counts), 0) for part in inputs))
+    close(case.loss(inputs, sample_weight=weight), case.loss(copies), 1e-7)
+    if case.smooth:
+        rows = gradient(case, copies).split([k for k in counts if k])
+        summed = torch.stack([part.sum(0) for part in rows])
+        close(gradient(case, inputs, sample_weight=weight)[weight > 0], summed, 1e-6)
+
+
+@every_loss
+def test_weights_of_one_are_no_weights(case: Case) -> None:
+    inputs = make_inputs()
+    close(case.loss(inputs, sample_weight=torch.ones(7, dtype=torch.float64)), case.loss(inputs), 1e-12)
+
+
+@every_loss
+def test_a_mask_is_a_subset(case: Case) -> None:
+    inputs = make_inputs(batch=8)
+    mask = torch.tensor([True, False, True, True, False, True, True, True])
+    subset = Inputs(*(part[mask] for part in inputs))
+    hidden = Inputs(*(torch.where(mask[:, None], part, torch.nan) for part in inputs))
+    close(case.loss(hidden, mask=mask), case.loss(subset), 1e-12)
+    slopes = gradient(case, hidden, mask=mask)
+    close(slopes[mask], gradient(case, subset), 1e-12)
+    assert not slopes[~mask].any()
+
+
+@every_loss
+def test_missing_labels_are_left_out(case: Case) -> None:
+    inputs = make_inputs(targets=1)
+    keep = torch.tensor([True, True, False, True, True, True, False])
+    labels = torch.where(keep[:, None], inputs.target, torch.nan)
+    subset = Inputs(*(part[keep] for part in inputs))
+    close(case.loss(inputs._replace(target=labels), nan_policy="omit"), case.loss(subset), 1e-12)
+
+
+@every_loss
+def test_missing_labels_of_one_target(case: Case) -> None:
+    """Losses of predictions use all labels there are; losses of features leave the row out."""
+    inputs = make_inputs(targets=2)
+    keep = torch.tensor([True, True, False, True, True, True, False])
+    labels = inputs.target.clone()
+    labels[~keep, 1] = torch.nan
+    got = case.loss(inputs._replace(target=labels), nan_policy="omit")
+    if case.learns == "features":
+        close(got, case.loss(Inputs(*(part[keep] for part in inputs))), 1e-12)
+    elif case.name.startswith(("gar", "mae_pearson")):  # not a mean over targets of a loss: aggregated after that mean
+        mask = torch.stack([torch.ones_like(keep), keep], -1)
+        close(got, case.loss(inputs, mask=mask), 1e-12)
+    else:
+        first = case.loss(inputs._replace(pred=inputs.pred[:, :1], target=inputs.target[:, :1]))
+        second = case.loss(inputs._replace(pred=inputs.pred[keep, 1:], target=inputs.target[keep, 1:]))
+        close(got, (first + second) / 2, 1e-12)
+
+
+@every_loss
+def test_a_perfect_prediction(case: Case) -> None:
+    if case.perfect is None:
+        pytest.skip("does not look at predictions")
+    inputs = make_inputs()
+    perfect = inputs._replace(pred=inputs.target.clone())
+    close(case.loss(perfect), case.perfect, 1e-9)
+    assert not gradient(case, perfect).any()
+
+
+DEGENERATE: dict[str, Callable[[Inputs], tuple[Inputs, dict[str, Any]]]] = {
+    "one row": lambda i: (Inputs(*(part[:1] for part in i)), {}),
+    "no rows": lambda i: (Inputs(*(part[:0] for part in i)), {}),
+    "constant labels": lambda i: (i._replace(target=torch.full_like(i.target, 1234.1)), {}),
+    "constant predictions": lambda i: (i._replace(pred=torch.full_like(i.pred, 1234.1), features=torch.ones_like(i.features)), {}),
+    "features of zero": lambda i: (i._replace(features=torch.zeros_like(i.features)), {}),
+    "everything alike": lambda i: (Inputs(*(torch.ones_like(part) for part in i)), {}),
+    "perfect fit": lambda i: (i._replace(pred=i.target.clone()), {}),
+    "everything masked": lambda i: (i, {"mask": torch.zeros(i.pred.shape[0], dtype=torch.bool)}),
+    "no weight": lambda i: (i, {"sample_weight": torch.zeros(i.pred.shape[0], dtype=i.pred.dtype)}),
+    "one label left": lambda i: (i, {"mask": torch.arange(i.pred.shape[0]) == 1}),
+    "two values of labels": lambda i: (i._replace(target=(i.target > 0).to(i.target)), {}),
+    "tiny spread": lambda i: (Inputs(i.pred * 1e-20, i.target * 1e-20, i.features * 1e-20), {}),
+    "huge values": lambda i: (Inputs(i.pred * 1e4, i.target * 1e4, i.features * 1e4), {}),
+}
+
+
+@every_loss
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("kind", DEGENERATE)
+def test_degenerate_batches_are_finite(case: Case, kind: str, dtype: torch.dtype) -> None:
+    if kind == "huge values" and dtype == torch.float16:
+        pytest.skip("float16 ends at 65504")
+    inputs, more = DEGENERATE[kind](make_inputs(dtype=dtype))
+    for value in case.values:
+        own = {"value": value} if case.parameter else {}
+        assert case.loss(inputs, **own, **more).isfinite()
+        assert gradient(case, inputs, **own, **more).isfinite().all()
+
+
+@every_loss
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+def test_broken_predictions_stay_visible(case: Case, bad: float) -> None:
+    inputs = make_inputs(targets=1)
+    broken = case.learned(inputs).clone()
+    broken[2] = bad
+    if case.name == "ranksim":
+        pytest.skip("ranks of NaN are numbers; its absolute error shows them")
+    assert not case.loss(case.with_learned(inputs, broken)).isfinite()
+
+
+@every_loss
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_half_precision_is_computed_in_single(case: Case, dtype: torch.dtype) -> None:
+    inputs = make_inputs(batch=32)
+    half = Inputs(*(part.to(dtype) for part in inputs))
+    single = Inputs(*(part.float() for part in half))
+    assert case.loss(half).dtype == torch.float32
+    close(case.loss(half), case.loss(single), 1e-6)
+    slopes = gradient(case, half)
+    assert slopes.dtype == dtype
+    close(slopes.float(), gradient(case, single), 0.02)
+
+
+@every_loss
+def test_autocast_changes_nothing(case: Case) -> None:
+    inputs = make_inputs(batch=32, dtype=torch.float32)
+    leaf = case.learned(inputs).clone().requires_grad_()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        inside = case.loss(case.with_learned(inputs, leaf))
+    inside.backward()
+    assert inside.dtype == torch.float32
+    close(inside.detach(), case.loss(inputs), 1e-6)
+    assert leaf.grad is not None
+    close(leaf.grad, gradient(case, inputs), 1e-6)
+
+
+@every_loss
+def test_vmap_and_grad(case: Case) -> None:
+    inputs = make_inputs(3)
+    one_by_one = torch.func.vmap(lambda *parts: case.loss(Inputs(*parts)), randomness="different")
+    close(one_by_one(*inputs), case.loss(inputs), 1e-10)
+    alone = Inputs(*(part[0] for part in inputs))
+    slopes = torch.func.grad(lambda x: case.loss(case.with_learned(alone, x)))(case.learned(alone))
+    close(slopes, gradient(case, alone), 1e-9)
+
+
+@every_loss
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # Dynamo's own way with a Function
+def test_traces_as_one_graph(case: Case) -> None:
+    inputs = make_inputs(2)
+    torch.compiler.reset()
+
+    @torch.compile(fullgraph=True, backend="aot_eager")
+    def compiled(x: Tensor) -> Tensor:
+        return case.loss(case.with_learned(inputs, x))
+
+    leaf = case.learned(inputs).clone().requires_grad_()
+    value = compiled(leaf)
+    value.sum().backward()
+    close(value.detach(), case.loss(inputs), 1e-10)
+    assert leaf.grad is not None
+    close(leaf.grad, gradient(case, inputs), 1e-9)
+
+
+@every_loss
+def test_nothing_is_changed(case: Case) -> None:
+    inputs = make_inputs()
+    weight, mask = torch.rand(7, dtype=torch.float64), torch.tensor([True] * 6 + [False])
+    before = [part.clone() for part in (*inputs, weight, mask)]
+    gradient(case, inputs, sample_weight=weight, mask=mask)
+    gradient(case, inputs)
+    for part, copy in zip((*inputs, weight, mask), before, strict=True):
+        assert torch.equal(part, copy)
