@@ -77,7 +77,7 @@ def _pairwise(name: str, p: int) -> Case:
         "difference": (functional.difference_loss, slow.difference),
         "normalized": (functional.normalized_difference_loss, slow.normalized_difference),
     }[name]
-    return Case(f"{name}_p{p}", _on_pred(function), _columns(reference, p=p), None, options={"p": p}, smooth=p > 2 or p == 2)
+    return Case(f"{name}_p{p}", _on_pred(function), _columns(reference, p=p), None, options={"p": p})
 
 
 def _focal(name: str, power: int, activation: str, gamma: float) -> Case:
@@ -91,6 +91,22 @@ def _focal(name: str, power: int, activation: str, gamma: float) -> Case:
         (1.0, 0.25, 4.0),
         options={"activation": activation, "gamma": gamma},
     )
+
+
+def _conr_reference(count_excluded: bool) -> Callable[[Inputs, float | None], float]:
+    def reference(inputs: Inputs, value: float | None) -> float:
+        pred, target, features = inputs.numpy()
+        return slow.conr(features, pred, target, value or 0.0, 1.0, 0.01, count_excluded)
+
+    return reference
+
+
+def _mae_pearson_reference(balance: str) -> Callable[[Inputs, float | None], float]:
+    def reference(inputs: Inputs, _: float | None) -> float:
+        pred, target, _features = inputs.numpy()
+        return slow.mae_pearson(pred, target, balance)
+
+    return reference
 
 
 CASES = [
@@ -126,7 +142,7 @@ CASES = [
         Case(
             f"conr{suffix}",
             lambda i, **kw: functional.conr_loss(i.features, i.pred, i.target, **kw),
-            lambda i, value, count=count: slow.conr(i.features.numpy(), *i.numpy()[:2], value, 1.0, 0.01, count),
+            _conr_reference(count),
             None,
             "temperature",
             (0.07, 0.5, 1.0),
@@ -158,7 +174,7 @@ CASES = [
         Case(
             f"mae_pearson_{balance}",
             _on_pred(functional.mae_pearson_loss),
-            lambda i, _, balance=balance: slow.mae_pearson(*i.numpy()[:2], balance),
+            _mae_pearson_reference(balance),
             losses.MAEPearsonLoss,
             options={"balance": balance},
             smooth=False,  # its balance is a constant for the gradient, on purpose

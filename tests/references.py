@@ -1,13 +1,14 @@
 """Every loss written as slowly and as plainly as its definition: loops over pairs, one model, float64, no tricks."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 Array = np.ndarray
 
 
-def mean_over_targets(per_column, pred: Array, target: Array) -> float:
+def mean_over_targets(per_column: Callable[[Array, Array], float], pred: Array, target: Array) -> float:
     """A loss of single columns as the mean over columns of ``(batch, targets)``."""
     return float(np.mean([per_column(pred[:, t], target[:, t]) for t in range(pred.shape[1])]))
 

@@ -30,7 +30,8 @@ def slope(pred: Tensor, target: Tensor, **more: object) -> Tensor:
 
 
 @pytest.mark.parametrize(
-    "components", [("mae",), ("diff",), ("diffnorm",), ("mae", "diff"), ("mae", "diffnorm"), ("diff", "diffnorm"), ("diffnorm", "mae", "diff")]
+    "components",
+    [("mae",), ("diff",), ("diffnorm",), ("mae", "diff"), ("mae", "diffnorm"), ("diff", "diffnorm"), ("diffnorm", "mae", "diff")],
 )
 @pytest.mark.parametrize("form", ["log", "exp"])
 @pytest.mark.parametrize("pairs", ["batch", "targets"])
@@ -113,7 +114,9 @@ def test_single_precision_follows_double(alpha: float, scale: float) -> None:
     pred, target = (scale * x for x in batch(256))
     exact, slopes = gar_loss(pred, target, alpha=alpha), slope(pred, target, alpha=alpha)
     torch.testing.assert_close(gar_loss(pred.float(), target.float(), alpha=alpha).double(), exact, rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(slope(pred.float(), target.float(), alpha=alpha).double(), slopes, rtol=1e-4, atol=1e-4 * slopes.abs().max())
+    torch.testing.assert_close(
+        slope(pred.float(), target.float(), alpha=alpha).double(), slopes, rtol=1e-4, atol=1e-4 * float(slopes.abs().max())
+    )
 
 
 def test_large_offsets_do_not_cancel() -> None:
@@ -123,7 +126,7 @@ def test_large_offsets_do_not_cancel() -> None:
         exact = gar_loss(pred.double(), target.double())
         torch.testing.assert_close(gar_loss(pred, target).double(), exact, rtol=1e-3, atol=0)
         wanted = slope(pred.double(), target.double())
-        torch.testing.assert_close(slope(pred, target).double(), wanted, rtol=1e-3, atol=1e-3 * wanted.abs().max())
+        torch.testing.assert_close(slope(pred, target).double(), wanted, rtol=1e-3, atol=1e-3 * float(wanted.abs().max()))
         start = torch.randn(512)  # predictions of an untrained network: all errors near 1e6
         exact = gar_loss(start.double(), target.double())
         torch.testing.assert_close(gar_loss(start, target).double(), exact, rtol=1e-3, atol=0)
@@ -137,7 +140,7 @@ def test_a_nearly_perfect_fit_keeps_its_digits() -> None:
     assert float(normalized_difference_loss(pred, target)) == pytest.approx(exact, rel=1e-3)
     wanted = slope(pred.double(), target.double(), components=("diffnorm",), eps=1e-12)
     got = slope(pred, target, components=("diffnorm",), eps=1e-12)
-    torch.testing.assert_close(got.double(), wanted, rtol=1e-2, atol=1e-3 * wanted.abs().max())
+    torch.testing.assert_close(got.double(), wanted, rtol=1e-2, atol=1e-3 * float(wanted.abs().max()))
 
 
 @given(value=st.floats(-1e6, 1e6), n=st.integers(1, 300), dtype=st.sampled_from([torch.float32, torch.float64]))
@@ -195,6 +198,7 @@ def test_columns_of_a_strided_view() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*script_method.*:DeprecationWarning")  # torch's own, inside Inductor
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # the same, inside Dynamo
 def test_compiled_by_inductor() -> None:
     """What torch.compile makes of it in earnest, values and gradients."""
     pred, target = batch(1000, dtype=torch.float32)

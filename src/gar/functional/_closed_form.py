@@ -5,7 +5,7 @@ coefficients come from the moments. So a batch costs two passes for the moments 
 of components, and nothing of size n is kept for the backward pass but the gradient itself.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor
 from gar.distributed import gather
 from gar.functional._components import GARSettings, column_components, finished
 from gar.functional._inputs import Columns, check_labels
-from gar.functional._moments import Moments, bessel, is_correlation_defined, merge, rounding_unit
+from gar.functional._moments import Moments, bessel, centred, is_correlation_defined, merge, moments_of, rounding_unit
 from gar.functional._numbers import ARRAYS, FLOATS, TENSORS, Number, Numbers
 from gar.functional.aggregation import attention, log_power_mean
 
@@ -30,14 +30,48 @@ def value_and_gradient(
     With a ``group`` it is the loss of the joined batch of all ranks, and its gradient by the rows of this one.
     """
     batch = _CentredBatch(columns)
+    share = columns.share
     if group is not None and settings.pairs == "batch":
         batch.recentre(_merged(batch.moments, group))
-    xp, m, share, alpha = _few_numbers(batch.moments, columns.share, alpha)
+        share = None  # a column that is empty here may be filled elsewhere
+    xp, m, share, alpha = _few_numbers(batch.moments, share, alpha)
     if settings.nan_policy == "raise" and not xp.is_finite(m.mean_target):
         check_labels(columns.target)
     solve = _solve_quietly if xp is ARRAYS else _solve
     value, coefficients = solve(m, share, alpha, settings, rounding_unit(columns.pred), group, xp)
     return batch.as_result(value), batch.combine(*coefficients)
+
+
+def traced_value(columns: Columns, alpha: float | Tensor, settings: GARSettings) -> Tensor:
+    """The same for torch.compile: functional operations, fused into one pass for the value and one for the gradient."""
+    known = columns._replace(pred=columns.pred.detach())
+    pred, target, error = centred(known)
+    m = moments_of(pred, target, error, known)
+    m = Moments(*(field if isinstance(field, Tensor) else torch.full_like(m.error, field) for field in m))
+    share = _counted(m) if columns.share is None else columns.share
+    value, factors = _solve(m, share, alpha, settings, rounding_unit(known.pred), None, TENSORS)
+    rows = [factor.reshape(m.error.shape) for factor in factors]
+    shifts = [error.guess, error.rest, pred.guess, pred.rest]
+    return _TracedGradient.apply(columns.pred, columns.target, columns.weight, value, torch.stack(rows + shifts))  # type: ignore
+
+
+class _TracedGradient(torch.autograd.Function):
+    """A value, and the gradient from its few coefficients: what is saved is small, the rest is fused into the backward pass."""
+
+    @staticmethod
+    def forward(ctx: Any, pred: Tensor, target: Tensor, weight: Tensor | None, value: Tensor, numbers: Tensor) -> Tensor:
+        ctx.save_for_backward(pred, target, weight, numbers)
+        return value.clone()
+
+    @staticmethod
+    def backward(ctx: Any, outer: Tensor) -> tuple[Tensor, None, None, None, None]:
+        pred, target, weight, numbers = ctx.saved_tensors
+        by_sign, by_error, by_pred, *shifts = numbers.unsqueeze(-1)
+        error = pred - target
+        scale = outer.reshape(outer.shape + (1,) * (pred.ndim - outer.ndim))
+        gradient = scale * by_sign * error.sign() + scale * by_error * ((error - shifts[0]) - shifts[1])
+        gradient = gradient + scale * by_pred * ((pred - shifts[2]) - shifts[3])
+        return gradient if weight is None else weight * gradient, None, None, None, None
 
 
 class _CentredBatch:

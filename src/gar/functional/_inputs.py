@@ -78,7 +78,12 @@ def in_full_precision(loss: Callable[P, R]) -> Callable[P, R]:
 
 def is_traced() -> bool:
     """Whether torch.compile or a torch.func transform is at work, so that values cannot be looked at."""
-    return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+    return torch.compiler.is_compiling() or is_transformed()
+
+
+def is_transformed() -> bool:
+    """Whether a torch.func transform (vmap, grad, ...) is at work."""
+    return torch._C._are_functorch_transforms_active()
 
 
 def as_columns(

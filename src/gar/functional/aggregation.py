@@ -35,9 +35,9 @@ def aggregate(losses: Tensor | Sequence[Tensor], *, alpha: float | Tensor = 1.0,
         tensor(2.)
     """
     check_choice(form, ("log", "exp"), "form")
+    if (isinstance(losses, Tensor) and losses.ndim == 0) or len(losses) == 0:
+        raise InputError("losses is empty or a single number; expected one loss or more: aggregate([loss_a, loss_b], alpha=1.0)")
     stacked = losses if isinstance(losses, Tensor) else torch.stack(list(losses))
-    if stacked.ndim == 0 or stacked.shape[0] == 0:
-        raise InputError("losses is empty; expected at least one loss: aggregate([loss_a, loss_b], alpha=1.0)")
     if not stacked.is_floating_point():
         raise InputError(f"losses have dtype {stacked.dtype}; use floating-point tensors: loss.float()")
     alpha = parameter_like(alpha, stacked.shape[1:], stacked, "alpha", open_end=False)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from gar.distributed import check_group, world_size
 from gar.errors import InputError
-from gar.functional._closed_form import value_and_gradient
+from gar.functional._closed_form import traced_value, value_and_gradient
 from gar.functional._components import COMPONENTS, Component, GARSettings, column_components, finished
 from gar.functional._inputs import (
     Columns,
@@ -17,7 +17,7 @@ from gar.functional._inputs import (
     as_columns,
     check_tensor,
     in_full_precision,
-    is_traced,
+    is_transformed,
     like_inputs,
     model_parameter,
 )
@@ -109,8 +109,10 @@ def gar_with(
 
     if group is not None:
         check_group(group)
-    elif is_traced() or _needs_gradient(target) or _needs_gradient(sample_weight):
+    elif is_transformed() or _needs_gradient(target) or _needs_gradient(sample_weight):
         return plain(pred)
+    elif torch.compiler.is_compiling():
+        return _traced(settings, pred, target, alpha, sample_weight, mask)
     return _closed_form(settings, pred, target, alpha, sample_weight, mask, group, None if group else plain)
 
 
@@ -149,13 +151,27 @@ def _plain(
     sample_weight: Tensor | None,
     mask: Tensor | None,
 ) -> Tensor:
-    """The same equations as differentiable operations: what torch.compile fuses, vmap maps and a second derivative needs."""
+    """The same equations as differentiable operations: what vmap maps and a second derivative needs."""
     columns = _columns(settings, pred, target, sample_weight, mask)
     alpha = model_parameter(alpha, columns, "alpha", open_end=False)
     values = column_components(moments(columns), settings, unit=rounding_unit(columns.pred), xp=TENSORS)
     logs = [value.log() for value in finished([columns.over_columns(value) for value in values], settings)]
     value: Tensor = log_power_mean(logs, alpha, xp=TENSORS)
     return value.exp() if settings.form == "exp" else value
+
+
+@in_full_precision
+def _traced(
+    settings: GARSettings,
+    pred: Tensor,
+    target: Tensor,
+    alpha: float | Tensor,
+    sample_weight: Tensor | None,
+    mask: Tensor | None,
+) -> Tensor:
+    """The closed form for torch.compile."""
+    columns = _columns(settings, pred, target, sample_weight, mask)
+    return traced_value(columns, model_parameter(alpha, columns, "alpha", open_end=False), settings)
 
 
 @in_full_precision
