@@ -105,7 +105,19 @@ def test_distances_of_coincident_rows() -> None:
 @pytest.mark.parametrize("compiled", [False, True])
 def test_order_with_groups_of_equal_values(compiled: bool) -> None:
     values = torch.tensor([[3.0, 1.0, 3.0, 2.0, math.inf], [1.0, 1.0, 1.0, 1.0, 1.0], [5.0, 4.0, 3.0, 2.0, 1.0]])
-    order = torch.func.vmap(lambda row: tuple(ascending(row)))(values) if compiled else ascending(values)
-    assert values.gather(-1, order[0]).tolist() == values.sort(-1).values.tolist()
-    assert order[1].tolist() == [[0, 1, 2, 2, 4], [0, 0, 0, 0, 0], [0, 1, 2, 3, 4]]
-    assert order[2].tolist() == [[0, 1, 3, 3, 4], [4, 4, 4, 4, 4], [0, 1, 2, 3, 4]]
+
+    def bounds(rows: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        order = ascending(rows)
+        return order.places, order.first(), order.last()
+
+    places, first, last = torch.func.vmap(bounds)(values) if compiled else bounds(values)
+    assert values.gather(-1, places).tolist() == values.sort(-1).values.tolist()
+    assert first.tolist() == [[0, 1, 2, 2, 4], [0, 0, 0, 0, 0], [0, 1, 2, 3, 4]]
+    assert last.tolist() == [[0, 1, 3, 3, 4], [4, 4, 4, 4, 4], [0, 1, 2, 3, 4]]
+
+
+def test_quick_order_of_every_kind_of_number() -> None:
+    """Single precision is sorted as integers: signs, zeros, infinities and tiny numbers included."""
+    values = torch.tensor([[0.0, -0.0, 1e-45, -1e-45, torch.inf, -torch.inf, -2.5, 2.5, 1e38, -1e38]])
+    places = ascending(values).places
+    assert values.gather(-1, places).tolist() == values.sort(-1).values.tolist()

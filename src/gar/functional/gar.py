@@ -1,15 +1,15 @@
 """Gradient Aligned Regression: absolute errors and two pairwise losses, robustly aggregated, in linear time."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from gar.distributed import check_group, world_size
-from gar.errors import InputError
 from gar.functional._closed_form import traced_value, value_and_gradient
 from gar.functional._components import COMPONENTS, Component, GARSettings, column_components, finished
+from gar.functional._given_gradient import with_gradient
 from gar.functional._inputs import (
     Columns,
     NanPolicy,
@@ -194,37 +194,5 @@ def _closed_form(
         # all rows, so the ranks' parts must add up: sum = world_size * mean.
         return value, gradient if group is None else gradient.mul_(world_size(group))
 
-    if _needs_gradient(pred) and torch.is_grad_enabled():
-        return _GivenGradient.apply(pred, solve, plain)  # type: ignore[no-any-return, no-untyped-call]
-    with torch.no_grad():
-        check_tensor(pred, "pred")
-        return solve(pred)[0]
-
-
-class _GivenGradient(torch.autograd.Function):
-    """A value that comes with its gradient by ``pred``; differentiated again, it goes back to the plain equations."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, pred: Tensor, solve: Callable[[Tensor], tuple[Tensor, Tensor]], plain: Callable[[Tensor], Tensor] | None
-    ) -> Tensor:
-        value, gradient = solve(pred)
-        ctx.save_for_backward(pred, gradient)
-        ctx.plain = plain
-        return value
-
-    @staticmethod
-    def backward(ctx: Any, outer: Tensor) -> tuple[Tensor, None, None]:
-        pred, gradient = ctx.saved_tensors
-        if not torch.is_grad_enabled():
-            return _scaled(gradient, outer), None, None
-        if ctx.plain is None:
-            raise InputError("second derivatives are not available with process_group; compute them on one process")
-        return torch.autograd.grad(ctx.plain(pred), pred, outer, create_graph=True)[0], None, None
-
-
-def _scaled(gradient: Tensor, outer: Tensor) -> Tensor:
-    """The gradient times one number per model; as it is where that is a plain 1, as after ``loss.backward()``."""
-    if outer.ndim == 0 and outer.device.type == "cpu" and outer.item() == 1.0:
-        return gradient
-    return gradient * outer.reshape(outer.shape + (1,) * (gradient.ndim - outer.ndim)).to(gradient.dtype)
+    check_tensor(pred, "pred")
+    return with_gradient(pred, solve, plain)

@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from gar.functional._features import Order, as_rows, ascending, distances
+from gar.functional._features import Order, Rows, as_rows, ascending, distances
+from gar.functional._given_gradient import with_gradient
 from gar.functional._inputs import NanPolicy, in_full_precision, is_traced, parameter_like
 
 
@@ -37,40 +38,93 @@ def rank_n_contrast_loss(
         >>> rank_n_contrast_loss(torch.tensor([[0.0], [1.0], [3.0]]), torch.tensor([0.0, 1.0, 2.0]), temperature=1.0)
         tensor(0.4089)
     """
-    rows = as_rows(features, target, sample_weight=sample_weight, mask=mask, nan_policy=nan_policy)
-    temperature = parameter_like(temperature, rows.features.shape[:-2], rows.features, "temperature")
-    temperature = temperature[..., None, None] if isinstance(temperature, Tensor) else temperature
+
+    def prepared(features: Tensor) -> tuple[Rows, float | Tensor, Order]:
+        rows = as_rows(features, target, sample_weight=sample_weight, mask=mask, nan_policy=nan_policy)
+        per_model = parameter_like(temperature, rows.features.shape[:-2], rows.features, "temperature")
+        per_model = per_model[..., None, None] if isinstance(per_model, Tensor) else per_model
+        return rows, per_model, _by_label_distance(rows)
+
+    def plain(features: Tensor) -> Tensor:
+        return _plain(*prepared(features))
+
+    def solve(features: Tensor) -> tuple[Tensor, Tensor]:
+        value, gradient = _value_and_gradient(*prepared(features))
+        return value, gradient[..., : features.shape[-2], :].to(features.dtype)
+
+    return plain(features) if is_traced() else with_gradient(features, solve, plain)
+
+
+def _plain(rows: Rows, temperature: float | Tensor, order: Order) -> Tensor:
+    """The definition, as differentiable operations that never underflow."""
     similarity = -distances(rows.features) / temperature
-    weight = rows.pair_weight().double()
-    order = ascending(rows.label_gaps().sum(-3))
-    farther = _log_sum_of_farther(similarity, weight, order)
-    per_pair = torch.where(weight > 0, farther - similarity, 0.0)
-    pairs = (rows.weight.unsqueeze(-1) * weight).sum((-2, -1))
-    total = (rows.weight.unsqueeze(-1) * weight * per_pair).sum((-2, -1))
-    return (total / (pairs + (pairs == 0))).to(rows.features.dtype)
+    weight = rows.pair_weight()
+    ranked, ranked_weight = similarity.gather(-1, order.places), weight.gather(-1, order.places)
+    present = ranked_weight > 0
+    logs = torch.where(present, ranked + torch.where(present, ranked_weight, 1.0).log(), torch.finfo(ranked.dtype).min)
+    farther = logs.flip(-1).logcumsumexp(-1).flip(-1).gather(-1, order.first())
+    return torch.where(present, _share_of_pairs(rows, order) * (farther - ranked), 0.0).sum((-2, -1))
 
 
-def _log_sum_of_farther(similarity: Tensor, weight: Tensor, order: Order) -> Tensor:
-    """``log sum_k w_k exp(s_ik)`` over the partners k that are, in label, at least as far from i as j is."""
-    ranked = similarity.gather(-1, order.places)
-    ranked_weight = weight.gather(-1, order.places)
-    sums = _log_suffix_sums(ranked, ranked_weight).gather(-1, order.first)
-    return torch.zeros_like(sums).scatter(-1, order.places, sums)
+def _by_label_distance(rows: Rows) -> Order:
+    """Partners of every row from near to far in label. If all rows count once, a row itself is taken off its list."""
+    gaps = rows.label_gaps().sum(-3)
+    if not rows.uniform or is_traced():
+        return ascending(gaps)
+    gaps.diagonal(dim1=-2, dim2=-1).fill_(-1.0)  # so a row itself comes first
+    return ascending(gaps).without_first()
 
 
-def _log_suffix_sums(values: Tensor, weight: Tensor) -> Tensor:
-    """``log sum_{k >= j} w_k exp(v_k)`` along the last dimension."""
-    present = weight > 0
-    if not is_traced():
-        largest = torch.where(present, values.detach(), -torch.inf).amax(-1, keepdim=True).nan_to_num(neginf=0.0)
-        sums = _suffix_sums(weight * torch.where(present, values - largest, 0.0).exp())
-        nothing = _suffix_sums(weight) == 0
-        if not bool(((sums < 1e-280) & ~nothing).any()):
-            return torch.where(nothing, 1.0, sums).log() + largest
-    # Nothing underflows here, at the price of an exponential and a logarithm for each step of the sum.
-    logs = torch.where(present, values + torch.where(present, weight, 1.0).log(), torch.finfo(values.dtype).min)
-    return logs.flip(-1).logcumsumexp(-1).flip(-1)
+def _value_and_gradient(rows: Rows, temperature: float | Tensor, order: Order) -> tuple[Tensor, Tensor]:
+    """The loss and its gradient by the features.
+
+    With partners in the order of their label distance, ``D_j`` the sum over those at least as far as j, and ``w_j`` how often j
+    counts, the derivative by ``s_k`` is ``w_k exp(s_k) sum_{j: d_j <= d_k} w_j / D_j - w_k``: one more running sum.
+    """
+    dtype = rows.features.dtype
+    distance = distances(rows.features)
+    ranked = (distance / -temperature).gather(-1, order.places)
+    share = _share_of_pairs(rows, order)
+    largest = ranked.amax(-1, keepdim=True)
+    power = (ranked - largest).exp_()
+    power = power if rows.uniform else power * rows.pair_weight().gather(-1, order.places)
+    sums = _suffix_sums(power)
+    sums = sums.gather(-1, order.first()) if order.tied else sums
+    sums = sums if rows.uniform else torch.where(share > 0, sums, 1.0)
+    if not bool((sums > 1e10 * torch.finfo(dtype).tiny).all()):
+        return _by_autograd(rows, temperature, order)
+    value = (share * (sums.log() + largest - ranked)).sum((-2, -1))
+    inverse = (share / sums).cumsum(-1)
+    slopes = power * (inverse.gather(-1, order.last()) if order.tied else inverse) - share
+    slopes = torch.zeros_like(distance).scatter_(-1, order.places, slopes) / -temperature
+    return value, _by_features(slopes, distance, rows.features)
+
+
+def _share_of_pairs(rows: Rows, order: Order) -> Tensor:
+    """The part of each pair in the mean over pairs, in the order of partners."""
+    if rows.uniform and not is_traced():
+        n = rows.weight.shape[-1]
+        return rows.weight.new_full((), 1.0 / (n * (n - 1)))
+    pairs = (rows.weight.unsqueeze(-1) * rows.pair_weight()).gather(-1, order.places)
+    count = pairs.sum((-2, -1), keepdim=True)
+    return pairs / (count + (count == 0))
 
 
 def _suffix_sums(values: Tensor) -> Tensor:
     return values.flip(-1).cumsum(-1).flip(-1)
+
+
+def _by_features(slopes: Tensor, distance: Tensor, features: Tensor) -> Tensor:
+    """From derivatives by distances to those by features: ``sum_j (g_ij + g_ji) (z_i - z_j) / |z_i - z_j|``."""
+    pull = torch.where(distance > 0, slopes / distance, 0.0)
+    pull = pull + pull.mT
+    features = features - features.mean(-2, keepdim=True)
+    return pull.sum(-1, keepdim=True) * features - pull @ features
+
+
+def _by_autograd(rows: Rows, temperature: float | Tensor, order: Order) -> tuple[Tensor, Tensor]:
+    """The slow road, for features so far apart that exponentials vanish, or for NaN."""
+    with torch.enable_grad():
+        leaf = rows.features.detach().requires_grad_()
+        value = _plain(rows._replace(features=leaf), temperature, order)
+        return value.detach(), torch.autograd.grad(value.sum(), leaf)[0]

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from gar.functional._features import Rows, as_rows, ascending, unit_rows
-from gar.functional._inputs import NanPolicy, in_full_precision, parameter_like
+from gar.functional._inputs import NanPolicy, in_full_precision, is_traced, parameter_like
 
 
 @in_full_precision
@@ -49,49 +49,57 @@ def ranksim_loss(
     strength = interpolation[..., None, None] if isinstance(interpolation, Tensor) else interpolation
     gaps = rows.label_gaps()
     chosen = _one_per_label(gaps, rows, generator)
-    count = chosen.sum(-1)[..., None, None].clamp(min=1)
     unit = unit_rows(rows.features)
-    by_feature: Tensor = _Ranking.apply(unit @ unit.mT, chosen.unsqueeze(-2), strength)  # type: ignore[no-untyped-call]
-    by_label = _places(-gaps, chosen[..., None, None, :])
-    both = (chosen.unsqueeze(-1) & chosen.unsqueeze(-2)).unsqueeze(-3)
-    squares = torch.where(both, (by_feature.unsqueeze(-3) - by_label).square(), 0.0)
-    return (squares / count.unsqueeze(-3)).sum((-2, -1)).mean(-1)
+    by_feature: Tensor = _Ranking.apply(unit @ unit.mT, chosen, strength)  # type: ignore[no-untyped-call]
+    by_label = _places(gaps, None if chosen is None else chosen.unsqueeze(-2))
+    squares = (by_feature.unsqueeze(-3) - by_label).square()
+    if chosen is None:
+        return squares.sum((-2, -1)).mean(-1) / gaps.shape[-1]
+    squares = torch.where((chosen.unsqueeze(-1) & chosen.unsqueeze(-2)).unsqueeze(-3), squares, 0.0)
+    return squares.sum((-2, -1)).mean(-1) / chosen.sum(-1).clamp(min=1)
 
 
-def _one_per_label(gaps: Tensor, rows: Rows, generator: torch.Generator | None) -> Tensor:
-    """A mask ``(..., n)`` of one row, drawn at random, for every distinct label."""
+def _one_per_label(gaps: Tensor, rows: Rows, generator: torch.Generator | None) -> Tensor | None:
+    """A mask ``(..., n)`` of one row, drawn at random, for every distinct label; None if that is known to be all rows."""
+    same = (gaps == 0).all(-3)
+    if rows.uniform and not is_traced() and int(same.sum()) == rows.weight.numel():
+        return None
     counts = rows.weight > 0
     draw = torch.rand(rows.weight.shape, generator=generator, device=rows.weight.device).argsort(-1)  # all different
-    same = (gaps == 0).all(-3) & counts.unsqueeze(-2)
-    beaten = same & (draw.unsqueeze(-2) > draw.unsqueeze(-1))
+    beaten = same & counts.unsqueeze(-2) & (draw.unsqueeze(-2) > draw.unsqueeze(-1))
     return counts & ~beaten.any(-1)
 
 
-def _places(values: Tensor, chosen: Tensor) -> Tensor:
-    """``(1 + number of larger values) / n`` along the last dimension, among the chosen."""
-    order = ascending(torch.where(chosen, -values, torch.inf))
-    place = torch.zeros_like(order.first).scatter(-1, order.places, order.first)
-    return (place + 1).to(values.dtype) / chosen.sum(-1, keepdim=True).clamp(min=1)
+def _places(keys: Tensor, chosen: Tensor | None) -> Tensor:
+    """``(1 + number of smaller keys) / n`` along the last dimension, among the chosen rows ``(..., n)``."""
+    count: int | Tensor = keys.shape[-1]
+    if chosen is not None:
+        keys = torch.where(chosen.unsqueeze(-2), keys, torch.inf)
+        count = chosen.sum(-1)[..., None, None].clamp(min=1)
+    order = ascending(keys)
+    first = order.first() if order.tied else order.first()[..., :1, :]  # without ties all rows count alike
+    place = ((first + 1).to(keys.dtype) / count).expand(keys.shape)
+    return torch.empty_like(keys).scatter(-1, order.places, place)
 
 
 class _Ranking(torch.autograd.Function):
-    """Places, with the derivative of a black-box interpolation."""
+    """Places from the largest similarity down, with the derivative of a black-box interpolation."""
 
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(values: Tensor, chosen: Tensor, strength: float | Tensor) -> Tensor:
-        return _places(values, chosen)
+    def forward(values: Tensor, chosen: Tensor | None, strength: float | Tensor) -> Tensor:
+        return _places(-values, chosen)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, float | Tensor], output: Tensor) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor | None, float | Tensor], output: Tensor) -> None:
         values, chosen, strength = inputs
-        ctx.tensor_strength = isinstance(strength, Tensor)
-        ctx.save_for_backward(values, chosen, output, *([strength] if ctx.tensor_strength else []))
-        ctx.strength = None if ctx.tensor_strength else strength
+        per_model = isinstance(strength, Tensor)
+        ctx.save_for_backward(values, chosen, output, strength if per_model else None)
+        ctx.strength = None if per_model else strength
 
     @staticmethod
     def backward(ctx: Any, outer: Tensor) -> tuple[Tensor, None, None]:
-        values, chosen, places, *rest = ctx.saved_tensors
-        strength = rest[0] if ctx.tensor_strength else ctx.strength
-        return -(places - _places(values + strength * outer, chosen)) / strength, None, None
+        values, chosen, places, per_model = ctx.saved_tensors
+        strength = ctx.strength if per_model is None else per_model
+        return (_places(-(values + strength * outer), chosen) - places) / strength, None, None
