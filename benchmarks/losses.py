@@ -121,7 +121,9 @@ def growth(sizes: tuple[int, ...], turns: int) -> list[Row]:
         seconds += best_of_turns([trainer(gar.GARLoss(alpha=0.5), pred, target)], turns=turns)
     slope = math.log(seconds[-1] / seconds[0]) / math.log(sizes[-1] / sizes[0])
     span = f"{sizes[0]:,} to {sizes[-1]:,} values"
-    rows = [(f"GAR, {span}: slope of log time", f"{slope:.2f}", " to ".join(map(in_words, (seconds[0], seconds[-1]))), "0.9 to 1.1")]
+    rows = [
+        (f"GAR, {span}: slope of log time", f"{slope:.2f}", " to ".join(map(in_words, (seconds[0], seconds[-1]))), "0.9 to 1.1")
+    ]
     extra = peak_memory(sizes[-1])
     return [*rows, (f"GAR, {sizes[-1]:,} values: peak memory / input", f"{extra:.2f}", "", "<= 3")]
 

@@ -48,7 +48,7 @@ def conr_loss(
     Example:
         >>> features = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.6, 0.8]])
         >>> conr_loss(features, torch.zeros(3), torch.tensor([0.0, 0.5, 3.0]), temperature=1.0)
-        tensor(0.4515)
+        tensor(0.4672)
     """
     if pred.shape != target.shape:
         raise InputError(f"pred has shape {tuple(pred.shape)}, target {tuple(target.shape)}; they must be equal")

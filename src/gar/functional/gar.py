@@ -79,7 +79,7 @@ def gar_loss(
 
     Example:
         >>> gar_loss(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([1.0, 2.0, 3.0]), alpha=0.5)
-        tensor(-1.5610)
+        tensor(-1.4630)
     """
     settings = GARSettings(
         components=components,

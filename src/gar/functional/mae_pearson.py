@@ -25,12 +25,13 @@ def mae_pearson_loss(
     r"""Absolute error and correlation, balanced by the correlation of the batch: :math:`b L_{mae} + (1 - b)(1 - \rho)`.
 
     ``balance="text"`` takes :math:`b = \rho`, as the paper's text has it, ``"code"`` :math:`b = (1 + \rho) / 2`, as the authors'
-    code has it; either way ``b`` is a constant for the gradient. Shapes, weights, masks and undefined correlations are as in
+    code has it; either way ``b`` is a constant for the gradient. Where :math:`\rho` is negative, the text's balance rewards large
+    errors and training can run away; the code's does not. Shapes, weights, masks and undefined correlations are as in
     :func:`gar.functional.gar_loss`.
 
     Example:
         >>> mae_pearson_loss(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([1.0, 2.0, 3.0]))
-        tensor(0.3276)
+        tensor(0.3277)
     """
     check_choice(balance, ("text", "code"), "balance")
     columns = as_columns(pred, target, sample_weight=sample_weight, mask=mask, nan_policy=nan_policy)

@@ -36,7 +36,7 @@ def rank_n_contrast_loss(
 
     Example:
         >>> rank_n_contrast_loss(torch.tensor([[0.0], [1.0], [3.0]]), torch.tensor([0.0, 1.0, 2.0]), temperature=1.0)
-        tensor(0.4089)
+        tensor(0.3445)
     """
 
     def prepared(features: Tensor) -> tuple[Rows, float | Tensor, Order]:

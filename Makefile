@@ -1,0 +1,35 @@
+# Everything runs in .venv, which the first command makes. On a fresh machine only Python and make are needed.
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/python
+READY := $(VENV)/.ready
+# Several processes with one thread each are faster here than one process with several threads.
+export OMP_NUM_THREADS = 1
+
+.PHONY: demo test lint format bench clean
+
+demo: $(READY)
+	$(RUN) examples/squared_sine.py --out gar-demo
+
+test: $(READY)
+	$(RUN) -m pytest -n auto --dist loadgroup -q
+
+lint: $(READY)
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy
+
+format: $(READY)
+	$(RUN) -m ruff check --fix .
+	$(RUN) -m ruff format .
+
+bench: $(READY)
+	$(RUN) -m benchmarks.losses
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	PIP_CONSTRAINT=constraints.txt $(RUN) -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	touch $(READY)
+
+clean:
+	rm -rf $(VENV) gar-demo .mypy_cache .pytest_cache .ruff_cache .hypothesis
