@@ -40,7 +40,7 @@ def plain_gar(pred: Tensor, target: Tensor, alpha: float = 0.5) -> Tensor:
     mae = nn.functional.l1_loss(pred, target) + 1e-7
     largest = max(mae, diff, diffnorm).detach()
     parts = [(part / largest) ** (1 / alpha) for part in (mae, diff, diffnorm)]
-    return (sum(parts) / 3).log() * alpha + largest.log()
+    return torch.stack(parts).mean().log() * alpha + largest.log()
 
 
 def loop_rank_n_contrast(features: Tensor, target: Tensor, temperature: float = 2.0) -> Tensor:
@@ -137,7 +137,7 @@ def peak_memory(n: int) -> float:
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
         loss(pred, target).backward()
     held = most = 0
-    events = [event for event in profile.profiler.kineto_results.events() if event.name() == "[memory]"]  # type: ignore[union-attr]
+    events = [event for event in profile.profiler.kineto_results.events() if event.name() == "[memory]"]
     for event in sorted(events, key=lambda event: event.start_ns()):
         held += event.nbytes()
         most = max(most, held)
