@@ -88,16 +88,16 @@ class _CentredBatch:
         self.error = pred - target
         self.sign = self.error.sign()
         absolute = self._dot(self.error, self.sign)
-        self.error, mean_error, error_square = self._centre(self.error, out=self.error)
+        _, mean_error, error_square = self._centre(self.error, out=self.error)
         self.pred, mean_pred, pred_square = self._centre(pred, out=spare)
         cross = self._dot(self.pred, self.error)
         means = (mean_pred, mean_target, mean_error)
         self.moments = Moments(self.size, *means, absolute, error_square, pred_square, target_square, cross)
 
     def _centre(self, values: Tensor, out: Tensor | None = None) -> tuple[Tensor, Number, Number]:
-        """Values minus their mean, that mean, and the sum of squares that is left."""
+        """Values minus their mean, that mean, and the sum of squares that is left. Memory is used again: new pages are slow."""
         mean = self._mean(values)
-        centred = torch.sub(values, _factor(mean), out=out)
+        centred = values.sub_(_factor(mean)) if out is values else torch.sub(values, _factor(mean), out=out)
         square = self._dot(centred, centred) if self.single else None
         if square is None or abs(mean) * rounding_unit(values) > 1e-4 * (square / max(self.size, 1.0)) ** 0.5:
             # A mean is a rounded number. Where it is large against the spread, the rounding shows: take that out as well.
