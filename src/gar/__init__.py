@@ -34,7 +34,7 @@ _HOME = {
     "RankNContrastLoss": "gar.losses",
     "RankSimLoss": "gar.losses",
 }
-_ROOMS = ("distributed", "errors", "functional", "losses")
+_ROOMS = ("distributed", "errors", "functional", "losses", "metrics", "stack")
 
 __all__ = ["__version__", *_HOME]
 

@@ -1,0 +1,264 @@
+"""How good predictions are: MAE, RMSE, Pearson, Spearman and R2, for all models of a stack at once.
+
+Predictions and labels have shape ``(batch,)`` or ``(..., batch, targets)``; leading dimensions are independent models, and a
+metric keeps them: it is computed for each target and averaged over targets. Labels may have the shape of the predictions or just
+``(batch, targets)``, shared by all models. ``mask`` is True where a label counts; a NaN label counts nowhere.
+
+Everything is computed in double precision. A constant prediction, or a constant label, has no correlation and gives 0 for Pearson
+and Spearman; a constant label gives R2 1 for perfect and 0 for other predictions. A target without any label is left out of the
+mean, and no label at all gives NaN. A NaN prediction gives NaN.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gar.errors import InputError
+from gar.functional._inputs import check_mask, check_tensor
+
+METRICS = ("mae", "rmse", "pearson", "spearman", "r2")
+LARGER_IS_BETTER = {"mae": False, "rmse": False, "pearson": True, "spearman": True, "r2": True}
+
+
+def mae(pred: Tensor, target: Tensor, *, mask: Tensor | None = None) -> Tensor:
+    """Mean absolute error.
+
+    Example:
+        >>> mae(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([1.0, 2.0, 3.0]))
+        tensor(0.3333, dtype=torch.float64)
+    """
+    return _single("mae", pred, target, mask)
+
+
+def rmse(pred: Tensor, target: Tensor, *, mask: Tensor | None = None) -> Tensor:
+    """Root of the mean squared error.
+
+    Example:
+        >>> rmse(torch.tensor([1.0, 2.0, 5.0]), torch.tensor([1.0, 2.0, 3.0]))
+        tensor(1.1547, dtype=torch.float64)
+    """
+    return _single("rmse", pred, target, mask)
+
+
+def pearson(pred: Tensor, target: Tensor, *, mask: Tensor | None = None) -> Tensor:
+    """Pearson's correlation.
+
+    Example:
+        >>> pearson(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([1.0, 2.0, 3.0]))
+        tensor(0.9820, dtype=torch.float64)
+    """
+    return _single("pearson", pred, target, mask)
+
+
+def spearman(pred: Tensor, target: Tensor, *, mask: Tensor | None = None) -> Tensor:
+    """Spearman's correlation of ranks; equal values share the mean of their ranks.
+
+    Example:
+        >>> spearman(torch.tensor([1.0, 2.0, 4.0, 3.0]), torch.tensor([1.0, 2.0, 3.0, 4.0]))
+        tensor(0.8000, dtype=torch.float64)
+    """
+    return _single("spearman", pred, target, mask)
+
+
+def r2(pred: Tensor, target: Tensor, *, mask: Tensor | None = None) -> Tensor:
+    """Share of the variance of labels that predictions explain; below 0 where the mean label would do better.
+
+    Example:
+        >>> r2(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([1.0, 2.0, 3.0]))
+        tensor(0.5000, dtype=torch.float64)
+    """
+    return _single("r2", pred, target, mask)
+
+
+def all_metrics(pred: Tensor, target: Tensor, *, mask: Tensor | None = None) -> Tensor:
+    """All of :data:`METRICS`, in that order, along a new last dimension.
+
+    Example:
+        >>> all_metrics(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([1.0, 2.0, 3.0])).shape
+        torch.Size([5])
+    """
+    return Evaluator(target, mask=mask)(pred)
+
+
+def _single(name: str, pred: Tensor, target: Tensor, mask: Tensor | None) -> Tensor:
+    return Evaluator(target, mask=mask)(pred)[..., METRICS.index(name)]
+
+
+class _Column(NamedTuple):
+    """What is known of one set of labels ``(..., n)`` before any prediction is seen, in double precision."""
+
+    target: np.ndarray
+    centred: np.ndarray
+    square: np.ndarray
+    ranks: np.ndarray
+    rank_square: np.ndarray
+
+
+class _Part(NamedTuple):
+    """A column that lacks labels: the rows it has, and what is known of them."""
+
+    rows: np.ndarray
+    column: _Column
+
+
+class Evaluator:
+    """All metrics against labels that stay the same: centres and ranks of labels are computed once.
+
+    The work is done by numpy, whose sort is many times as fast as torch's; results are on the device of the predictions.
+
+    Example:
+        >>> evaluate = Evaluator(torch.tensor([[1.0], [2.0], [3.0]]))
+        >>> evaluate(torch.zeros(7, 3, 1)).shape  # seven models, five metrics
+        torch.Size([7, 5])
+    """
+
+    def __init__(self, target: Tensor, *, mask: Tensor | None = None) -> None:
+        check_tensor(target, "target")
+        if target.ndim == 0:
+            raise InputError("target is a single number; expected labels of shape (batch,) or (..., batch, targets)")
+        self._shape = target.shape
+        labels = _as_columns(target).astype(np.float64)
+        keep = ~np.isnan(labels)
+        if mask is not None:
+            check_mask(mask)
+            if mask.shape != target.shape:
+                raise InputError(f"mask has shape {tuple(mask.shape)}, target {tuple(target.shape)}; they must be equal")
+            keep &= _as_columns(mask)
+        if np.isinf(labels[keep]).any():
+            raise InputError("target holds infinite values; remove them, or mark missing labels by NaN or a mask")
+        self._complete = _column(labels) if keep.all() and labels.shape[-1] > 0 else None
+        self._parts = [] if self._complete is not None else _incomplete(labels, keep)
+
+    def __call__(self, pred: Tensor) -> Tensor:
+        """Metrics ``(..., 5)`` of predictions ``(..., batch, targets)``, or ``(batch,)`` for labels of that shape."""
+        self._check(pred)
+        columns = _as_columns(pred.detach())
+        with np.errstate(all="ignore"):  # what is not finite shows in the result
+            values = self._of_incomplete(columns) if self._complete is None else _evaluate(columns, self._complete)
+            if pred.ndim > 1:
+                values = values.mean(-2) if self._complete is not None else self._mean_of_present(values)
+        return torch.from_numpy(np.asarray(values)).to(pred.device)
+
+    def _check(self, pred: Tensor) -> None:
+        check_tensor(pred, "pred")
+        shared = len(self._shape) == 2 and pred.shape[-2:] == self._shape
+        if pred.shape != self._shape and not shared:
+            raise InputError(
+                f"pred has shape {tuple(pred.shape)}, target {tuple(self._shape)}; they must be equal, or target (batch, targets) "
+                "shared by all models; use pred.reshape or target.reshape to say which dimension is which"
+            )
+
+    def _of_incomplete(self, columns: np.ndarray) -> np.ndarray:
+        """Columns that lack labels, one by one: each has its own rows. Metrics ``(..., columns, 5)``, 0 without labels."""
+        rows = columns.reshape(math.prod(columns.shape[:-1]), columns.shape[-1])
+        values = np.zeros((len(rows), len(METRICS)))
+        for place, part in enumerate(self._parts):
+            if part is not None:
+                mine = slice(place, None, len(self._parts))
+                values[mine] = _evaluate(rows[mine].take(part.rows, 1), part.column)
+        present = np.array([part is not None for part in self._parts])
+        if rows.shape[0] == 1 and not present.any():
+            values[:] = np.nan
+        return values.reshape(*columns.shape[:-1], len(METRICS))
+
+    def _mean_of_present(self, values: np.ndarray) -> np.ndarray:
+        """Mean over the columns that have labels; 0 / 0 is NaN where none has."""
+        present = np.array([part is not None for part in self._parts], dtype=np.float64)
+        count = present.reshape(-1, values.shape[-2]).sum(-1)
+        total: np.ndarray = values.sum(-2)
+        return np.asarray(total / (count if len(count) == 1 else count.reshape(*total.shape[:-1], 1)))
+
+
+def _as_columns(values: Tensor) -> np.ndarray:
+    """``(n,)`` as it is, ``(..., n, targets)`` as ``(..., targets, n)``, in memory of that order."""
+    return (values if values.ndim == 1 else values.mT).contiguous().cpu().numpy()
+
+
+def _incomplete(labels: np.ndarray, keep: np.ndarray) -> list[_Part | None]:
+    """One column after another, over all leading dimensions; None for a column without labels."""
+    flat = labels.reshape(math.prod(labels.shape[:-1]), labels.shape[-1])
+    rows = [np.flatnonzero(row) for row in keep.reshape(flat.shape)]
+    return [_Part(row, _column(label[row])) if len(row) else None for label, row in zip(flat, rows, strict=True)]
+
+
+def _column(target: np.ndarray) -> _Column:
+    centred = target - target.mean(-1, keepdims=True)
+    order, sorted_ranks = _sorted_ranks(target)
+    ranks = np.empty_like(target)
+    np.put_along_axis(ranks, order, np.broadcast_to(sorted_ranks, order.shape), -1)
+    rank_square = _dot(ranks, ranks)
+    return _Column(target, centred, np.where(rank_square > 0, _dot(centred, centred), 0.0), ranks, rank_square)
+
+
+def _evaluate(pred: np.ndarray, column: _Column) -> np.ndarray:
+    """Metrics ``(..., 5)`` of predictions ``(..., n)``."""
+    order, ranks = _sorted_ranks(pred)
+    rank_cross, rank_square = _dot(_picked(column.ranks, order), ranks), _dot(ranks, ranks)
+    wide = pred.astype(np.float64)
+    error = wide - column.target
+    squared = _dot(error, error)
+    absolute = _mean(np.abs(error, out=error))
+    wide -= _mean(wide)[..., None]
+    square = np.where(rank_square == 0, 0.0, _dot(wide, wide))  # rounding leaves a trace of a spread in constant predictions
+    values = np.empty((*pred.shape[:-1], len(METRICS)))
+    values[..., 0] = absolute
+    values[..., 1] = np.sqrt(squared / pred.shape[-1])
+    values[..., 2] = _correlation(_dot(wide, column.centred), square, column.square)
+    values[..., 3] = _correlation(rank_cross, rank_square, column.rank_square)
+    values[..., 4] = _r2(squared, column.square)
+    values[..., 2:] += 0.0 * absolute[..., None]  # NaN predictions have neither rank nor spread: NaN stays visible
+    return values
+
+
+def _dot(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Sum of products along the last dimension, for each row by itself."""
+    return np.asarray(np.einsum("...n,...n->...", one, other))
+
+
+def _mean(values: np.ndarray) -> np.ndarray:
+    return np.asarray(np.add.reduce(values, -1) / values.shape[-1])
+
+
+def _correlation(cross: np.ndarray, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """``cross / sqrt(one other)``, 0 where one of the two is constant; rounding cannot push it beyond 1."""
+    scale = np.sqrt(one) * np.sqrt(other)
+    constant = scale == 0
+    return np.asarray(np.minimum(np.maximum(np.where(constant, 0.0, cross) / np.where(constant, 1.0, scale), -1.0), 1.0))
+
+
+def _r2(squared: np.ndarray, total: np.ndarray) -> np.ndarray:
+    """With constant labels 1 for perfect predictions and 0 for others."""
+    constant = total == 0
+    return np.asarray(1.0 - np.where(constant, squared > 0, squared) / np.where(constant, 1.0, total))
+
+
+def _picked(ranks: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """Ranks ``(..., n)``, shared by leading dimensions, in the order of each row."""
+    if ranks.size == ranks.shape[-1]:
+        return np.asarray(ranks.reshape(-1)[order])
+    return np.take_along_axis(np.broadcast_to(ranks, order.shape), order, -1)
+
+
+def _sorted_ranks(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The order that sorts the last dimension, and twice the centred mean ranks in that order.
+
+    These are whole numbers, so sums of their products are exact. Without ties they are known beforehand; few values are tied as a
+    rule (a table that holds a row twice), so only these are looked at.
+    """
+    order, size = values.argsort(-1), values.shape[-1]
+    ranked = np.sort(values, -1).reshape(-1, size)  # quicker than bringing the values into the order found
+    ranks = np.arange(1.0 - size, size, 2.0)
+    row, place = np.divmod(np.flatnonzero(ranked[:, 1:] == ranked[:, :-1]), max(size - 1, 1))
+    if len(row) == 0:
+        return order, ranks
+    ranks = np.repeat(ranks[None], len(ranked), 0)
+    flat = row * size + place  # an entry ties its place with the next one, and neighbouring entries are one group
+    starts = np.flatnonzero(np.concatenate([[True], flat[1:] != flat[:-1] + 1]))
+    ends = np.concatenate([starts[1:], [len(flat)]])
+    shared = np.repeat(place[starts] + place[ends - 1] + 2.0 - size, ends - starts)
+    ranks[row, place] = shared
+    ranks[row, place + 1] = shared
+    return order, ranks.reshape(values.shape)

@@ -1,0 +1,201 @@
+"""Forward and backward through a stack, written out by hand: no graph is recorded and no buffer allocated twice.
+
+Activations have shape ``(G, width, columns)``, a column being a row of the table; the number of columns is a multiple of
+:data:`COLUMN_STEP`. Columns beyond the batch hold zeros on the way in and get a zero gradient on the way back, so they add nothing.
+"""
+
+import sys
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gar.stack.network import Layout
+
+COLUMN_STEP = 32
+"""Whole vector registers in every row of activations: no model ever meets the scalar remainder loop of a vectorised kernel, whose
+last bit may differ. So a model's numbers do not depend on its place in the stack."""
+
+
+def whole_columns(rows: int) -> int:
+    """Columns that hold so many rows."""
+    return -(-rows // COLUMN_STEP) * COLUMN_STEP
+
+
+class Run(NamedTuple):
+    """Models ``start`` to ``stop`` that read the same rows: those of number ``source``."""
+
+    start: int
+    stop: int
+    source: int
+
+    def within(self, start: int, stop: int) -> "Run":
+        """The part of it among models ``start`` to ``stop``, counted from ``start``."""
+        return Run(max(self.start, start) - start, min(self.stop, stop) - start, self.source)
+
+
+class Parameters:
+    """A table of weights (or of gradients) with its views, layer by layer."""
+
+    def __init__(self, layout: Layout, table: Tensor) -> None:
+        self.layout, self.table = layout, table
+        self.weights, self.biases = layout.weights(table), layout.biases(table)
+
+
+class Workspace:
+    """Buffers for passes of all models over ``columns`` rows.
+
+    The models are worked on in blocks of ``block``, one after another. What a block needs for a moment only is in memory that all
+    blocks share, and so stays in the nearest cache; predictions and, in training, hidden layers of all models are kept.
+    """
+
+    def __init__(self, layout: Layout, table: Tensor, runs: tuple[Run, ...], columns: int, block: int, *, training: bool) -> None:
+        self.columns, models = columns, len(table)
+        shared = _Memory(layout, min(block, models), columns, table, training)
+        self.predictions = _buffer(table, models, layout.sizes[-1], columns)
+        """``(G, targets, columns)``."""
+        self.hidden = [_buffer(table, models, width, columns) for width in layout.sizes[1:-1]] if training else []
+        """``(G, width, columns)``, layer by layer."""
+        self.blocks = []
+        for start in range(0, models, block):
+            stop = min(start + block, models)
+            layers = [layer[start:stop] for layer in (*self.hidden, self.predictions)]
+            layers = layers if training else [*shared.layers_of(stop - start), layers[-1]]
+            inside = tuple(run.within(start, stop) for run in runs if run.start < stop and run.stop > start)
+            self.blocks.append(Block(Parameters(layout, table[start:stop]), layers, shared, inside, slice(start, stop)))
+
+    def forward(self, x: Tensor) -> None:
+        """Predictions, and hidden layers in training, for rows ``x (sources, features, columns)``."""
+        for block in self.blocks:
+            block.forward(x)
+
+
+class Block:
+    """Some neighbouring models, and their views of all buffers."""
+
+    def __init__(
+        self, parameters: Parameters, layers: list[Tensor], shared: "_Memory", runs: tuple[Run, ...], models: slice
+    ) -> None:
+        self.models, self._parameters, self._layers = models, parameters, layers
+        count = len(parameters.table)
+        self._runs = [(slice(run.start, run.stop), (run.stop - run.start, -1, -1), run.source) for run in runs]
+        self._activations = [
+            _Activation(layer, spare[:count]) for layer, spare in zip(layers, shared.spare_of(count), strict=False)
+        ]
+        if shared.training:
+            self.slopes = Parameters(parameters.layout, shared.gradient[:count])
+            self._slopes = shared.slopes_of(count)
+            self._products = [product[:count] for product in shared.products]
+
+    def forward(self, x: Tensor) -> None:
+        """Fill the layers from rows ``x (sources, features, columns)``."""
+        weights, biases, layers = self._parameters.weights, self._parameters.biases, self._layers
+        for part, shape, source in self._runs:
+            torch.baddbmm(biases[0][part], weights[0][part], x[source].expand(shape), out=layers[0][part])
+        for place, activate in enumerate(self._activations):
+            activate()
+            torch.baddbmm(biases[place + 1], weights[place + 1], layers[place], out=layers[place + 1])
+
+    def backward(self, x: Tensor, by_prediction: Tensor | None, by_feature: Tensor | None) -> None:
+        """Gradient of the weights into ``slopes``, from that of predictions and that of features, both ``(G, width, columns)`` of
+        all models or None for zero. Without a gradient of predictions the head gets none: its part is left as it is.
+        """
+        top = len(self._layers) - 1
+        slope = None if by_prediction is None else by_prediction[self.models]
+        for place in range(top, 0, -1):
+            below = self._slopes[place - 1]
+            if slope is not None:
+                self._weight_slopes(place, slope)
+                torch.bmm(self._parameters.weights[place].mT, slope, out=below)
+            if place == top and by_feature is not None:
+                mine = by_feature[self.models]
+                below = below.copy_(mine) if slope is None else below.add_(mine)
+            slope = _through_elu(below, self._layers[place - 1])
+        if slope is not None:
+            self._first_slopes(x, slope)
+
+    def _weight_slopes(self, place: int, slope: Tensor) -> None:
+        weight, product = self.slopes.weights[place], self._products[place]
+        torch.sum(slope, -1, keepdim=True, out=self.slopes.biases[place])
+        weight.copy_(_product(slope, self._layers[place - 1], product))
+
+    def _first_slopes(self, x: Tensor, slope: Tensor) -> None:
+        """The same for the first layer, where the models of a run share their input."""
+        torch.sum(slope, -1, keepdim=True, out=self.slopes.biases[0])
+        for part, shape, source in self._runs:
+            self.slopes.weights[0][part].copy_(_product(slope[part], x[source].expand(shape), self._products[0][part]))
+
+
+def _product(slope: Tensor, below: Tensor, out: Tensor) -> Tensor:
+    """``slope below^T``, ``(models, out, in)``.
+
+    The longer side of the result comes last in memory: its rows are then whole vectors, and a result of one column, which the
+    matrix library would treat by another method in another place of the stack, does not occur.
+    """
+    if slope.shape[1] >= below.shape[1]:
+        return torch.bmm(below, slope.mT, out=out).mT
+    return torch.bmm(slope, below.mT, out=out)
+
+
+class _Memory:
+    """What blocks share, since each needs it for a moment only."""
+
+    def __init__(self, layout: Layout, models: int, columns: int, like: Tensor, training: bool) -> None:
+        self.training, self._columns = training, columns
+        self._hidden = hidden = layout.sizes[1:-1]
+        widest = [max(widths, default=0) for widths in (hidden, hidden[::2], hidden[1::2])]
+        self._spare, *self._pair = (_buffer(like, models, width, columns) for width in widest)
+        if training:
+            self.gradient = like.new_zeros(models, layout.length)
+            shapes = [sorted(pair) for pair in zip(layout.sizes[:-1], layout.sizes[1:], strict=True)]
+            self.products = [like.new_empty(models, *shape) for shape in shapes]
+
+    def spare_of(self, models: int) -> list[Tensor]:
+        """One buffer for every hidden layer, all in the same memory."""
+        return [self._view(self._spare, models, width) for width in self._hidden]
+
+    def layers_of(self, models: int) -> list[Tensor]:
+        """One buffer for every hidden layer, two memories in turn: neighbours never share one."""
+        return [self._view(self._pair[place % 2], models, width) for place, width in enumerate(self._hidden)]
+
+    slopes_of = layers_of
+
+    def _view(self, memory: Tensor, models: int, width: int) -> Tensor:
+        return memory.flatten()[: models * width * self._columns].view(models, width, self._columns)
+
+
+def _buffer(like: Tensor, models: int, width: int, columns: int) -> Tensor:
+    return like.new_zeros(models, width, columns)
+
+
+def _numpy_is_quicker() -> bool:
+    """On Linux with AVX-512, numpy's expm1 takes a third of the time of torch's; elsewhere it is not vectorised at all."""
+    return sys.platform == "linux" and torch.backends.cpu.get_cpu_capability().startswith("AVX512")
+
+
+_SATURATED = -50.0
+"""Below this ``expm1`` is -1 to the last bit of a double; numpy takes a slow path for numbers far below."""
+
+
+class _Activation:
+    """ELU in place, ``max(z, expm1(min(z, 0)))``: the two arguments of the maximum cross at zero."""
+
+    def __init__(self, layer: Tensor, spare: Tensor) -> None:
+        self._layer, self._spare = layer, spare
+        self._array: np.ndarray | None = spare.numpy() if layer.device.type == "cpu" and _numpy_is_quicker() else None
+
+    def __call__(self) -> None:
+        if self._array is None:
+            torch.nn.functional.elu(self._layer, inplace=True)
+            return
+        torch.clamp(self._layer, min=_SATURATED, max=0.0, out=self._spare)
+        np.expm1(self._array, out=self._array)
+        torch.maximum(self._layer, self._spare, out=self._layer)
+
+
+def _through_elu(slope: Tensor, activation: Tensor) -> Tensor:
+    """Gradient by what went into ELU, in place, from what came out of it: the derivative is 1 above zero and ``out + 1`` below."""
+    backward = torch.ops.aten.elu_backward.grad_input
+    backward(slope, 1.0, 1.0, 1.0, True, activation, grad_input=slope)
+    return slope

@@ -1,0 +1,91 @@
+"""Training: many models, one program."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gar.errors import InputError
+from gar.stack.active import ActiveStack, all_finite
+from gar.stack.batches import Batches, check_batches
+from gar.stack.data import StackData
+from gar.stack.evaluation import Evaluation
+from gar.stack.history import History
+from gar.stack.models import Models
+from gar.stack.objective import check_parameter_of
+from gar.stack.optimizers import rate_factor
+from gar.stack.packing import chunks, fold_sizes, network_layout
+from gar.stack.settings import TrainSettings
+from gar.stack.tracking import Tracker
+
+
+def train(
+    data: StackData,
+    models: Models,
+    settings: TrainSettings,
+    *,
+    device: str | torch.device = "cpu",
+    dtype: torch.dtype = torch.float32,
+    chunk_size: int | None = None,
+) -> History:
+    """Train all models and measure them after every epoch.
+
+    Args:
+        data: the table and its folds.
+        models: what the models differ in.
+        settings: what they have in common.
+        device: where to train.
+        dtype: float32 or float64.
+        chunk_size: the most models to train at once; None chooses it for the cache. On the CPU it changes no bit of the result.
+
+    Returns:
+        The history, in the order of ``models``.
+
+    Example:
+        >>> x = np.random.default_rng(0).normal(size=(60, 3))
+        >>> data = StackData(x, x.sum(1), [(np.arange(40), np.arange(40, 50), np.arange(50, 60))])
+        >>> models = Models.grid(learning_rates=(0.1, 0.01), parameters=(0.1, 1.0, 10.0))
+        >>> train(data, models, TrainSettings(epochs=2, batch_size=20)).metrics.shape
+        (6, 2, 2, 5)
+    """
+    _check(data, models, settings, dtype)
+    history = History.empty(network_layout(data, settings), len(models), settings, dtype=dtype)
+    like = torch.empty(0, device=device, dtype=dtype)
+    with torch.no_grad(), np.errstate(all="ignore"):  # what is not finite shows in the history
+        for places in chunks(data, models, settings, limit=chunk_size, dtype=dtype):
+            history.put(places, _train_chunk(data, models.take(places), settings, like))
+    return history
+
+
+def _check(data: StackData, models: Models, settings: TrainSettings, dtype: torch.dtype) -> None:
+    if dtype not in (torch.float32, torch.float64):
+        raise InputError(f"dtype={dtype} is not supported; use torch.float32 or torch.float64")
+    check_batches(data, models.fold, settings.batch_size, settings.drop_last)
+    check_parameter_of(settings.loss, models.parameter)
+    if settings.keep_best is None and settings.patience is None:
+        return
+    for fold in np.unique(models.fold).tolist():
+        if bool(data.y[torch.from_numpy(data.folds[fold].valid)].isnan().all()):
+            raise InputError(
+                f"fold {fold} has no validation labels, which keep_best and patience need; give it some or turn them off"
+            )
+
+
+def _train_chunk(data: StackData, models: Models, settings: TrainSettings, like: Tensor) -> History:
+    """Models that are trained together: those of one (fold, seed) are neighbours, and all have batches of equal sizes."""
+    evaluation = Evaluation(data, sorted(set(models.fold.tolist())), like)
+    stack = ActiveStack(data, models, settings, evaluation.block, like)
+    batches = Batches(data, stack.sources, fold_sizes(data, stack.folds[0], settings), like)
+    tracker = Tracker(History.empty(stack.layout, len(models), settings, dtype=like.dtype), settings)
+    for epoch in range(settings.epochs):
+        if epoch == settings.first_phase:
+            stack.start_finetuning()
+        finite = stack.train_epoch(batches, rate_factor(settings, epoch))
+        predictions = evaluation.predict(stack.evaluation_space)
+        finite &= stack.is_finite() & all_finite(predictions)
+        tracker.record(epoch, evaluation.metrics(predictions, stack.fold_runs), finite.cpu().numpy(), stack.table)
+        if len(tracker.going_on) < len(stack):
+            if len(tracker.going_on) == 0:
+                break
+            stack.keep(tracker.going_on)
+            tracker.keep_going()
+    return tracker.history

@@ -1,0 +1,113 @@
+"""The rival that a stack must equal: one model at a time, plain ``nn.Sequential``, ``torch.optim`` and autograd."""
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from gar.losses import registry
+from gar.metrics import METRICS, all_metrics
+from gar.stack import Models, StackData, TrainSettings, batch_sizes, row_orders
+from gar.stack.batches import scaled_rows
+
+DOUBLE = torch.empty(0, dtype=torch.float64)
+
+
+def make_data(
+    rows: int = 60, features: int = 3, targets: int = 1, *, sizes: tuple[int, ...] = (40, 40), seed: int = 0, **options: bool
+) -> StackData:
+    """A smooth table with noise, distinct labels, and folds that train on ``sizes`` rows."""
+    generator = np.random.default_rng(seed)
+    x = generator.normal(size=(rows, features))
+    y = np.sin(x @ generator.normal(size=(features, targets))) + x[:, :1] + 0.1 * generator.normal(size=(rows, targets))
+    folds = []
+    for size in sizes:
+        order = generator.permutation(rows)
+        half = size + (rows - size) // 2
+        folds.append((order[:size], order[size:half], order[half:]))
+    return StackData(x, y, folds, **options)
+
+
+def plain_network(sizes: tuple[int, ...], seed: int, dtype: torch.dtype = torch.float64) -> nn.Sequential:
+    torch.manual_seed(seed)
+    layers: list[nn.Module] = []
+    for inputs, outputs in pairwise(sizes):
+        layers += [nn.Linear(inputs, outputs, dtype=dtype), nn.ELU()]
+    return nn.Sequential(*layers[:-1])
+
+
+class PlainRun(NamedTuple):
+    metrics: np.ndarray
+    network: nn.Sequential
+
+
+class PlainTraining:
+    """Trains model ``place`` of ``models`` as anyone would."""
+
+    def __init__(self, data: StackData, models: Models, place: int, settings: TrainSettings) -> None:
+        self.data, self.settings = data, settings
+        self.fold_number, self.seed = int(models.fold[place]), int(models.seed[place])
+        self.fold = data.folds[self.fold_number]
+        self.network = plain_network((data.x.shape[1], *settings.hidden_sizes, data.y.shape[1]), self.seed)
+        self.parameter = None if models.parameter is None else float(models.parameter[place])
+        rate, decay = float(models.learning_rate[place]), float(models.weight_decay[place])
+        self.optimizer = self._optimizer(rate, decay)
+        self.scheduler = self._scheduler()
+
+    def _optimizer(self, lr: float, weight_decay: float) -> torch.optim.Optimizer:
+        parameters, s = self.network.parameters(), self.settings
+        if s.optimizer == "sgd":
+            return torch.optim.SGD(parameters, lr=lr, momentum=s.momentum, weight_decay=weight_decay)
+        kind = torch.optim.Adam if s.optimizer == "adam" else torch.optim.AdamW
+        return kind(parameters, lr=lr, betas=s.betas, eps=s.eps, weight_decay=weight_decay)
+
+    def _scheduler(self) -> torch.optim.lr_scheduler.LRScheduler:
+        if self.settings.schedule == "multistep":
+            return torch.optim.lr_scheduler.MultiStepLR(self.optimizer, list(self.settings.milestones), gamma=0.1)
+        if self.settings.schedule == "cosine":
+            return torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, self.settings.epochs)
+        return torch.optim.lr_scheduler.ConstantLR(self.optimizer, factor=1.0)
+
+    def run(self) -> PlainRun:
+        x, y = scaled_rows(self.data, self.fold, self.fold.train, DOUBLE)
+        weight = self.data.sample_weight
+        weight = None if weight is None else weight[torch.from_numpy(self.fold.train)].double()
+        history, orders = [], row_orders(self.seed, self.fold_number, len(x))
+        for epoch in range(self.settings.epochs):
+            self._epoch(epoch, x, y, weight, torch.from_numpy(next(orders)))
+            self.scheduler.step()
+            history.append([self._metrics(self.fold.valid), self._metrics(self.fold.test)])
+        return PlainRun(np.array(history), self.network)
+
+    def _epoch(self, epoch: int, x: Tensor, y: Tensor, weight: Tensor | None, order: Tensor) -> None:
+        loss, inputs = self._loss(epoch)
+        start = 0
+        for size in batch_sizes(len(x), self.settings.batch_size, self.settings.drop_last):
+            rows = order[start : start + size]
+            features = self.network[:-1](x[rows])
+            given = {"pred": self.network[-1](features), "features": features}
+            first, *rest = [given[name] for name in inputs]
+            self.optimizer.zero_grad()
+            loss(first, y[rows], *rest, sample_weight=None if weight is None else weight[rows]).backward()
+            self.optimizer.step()
+            start += size
+
+    def _loss(self, epoch: int) -> tuple[nn.Module, tuple[str, ...]]:
+        policy = "omit" if self.data.has_missing_labels else "raise"
+        if epoch >= self.settings.first_phase:
+            spec = registry[self.settings.finetune_loss]
+            return spec.loss(nan_policy=policy), spec.inputs
+        spec = self.settings.spec
+        tuned = {} if self.parameter is None or spec.parameter is None else {spec.parameter: self.parameter}
+        return spec.loss(nan_policy=policy, **tuned, **self.settings.loss_options), spec.inputs
+
+    def _metrics(self, rows: np.ndarray) -> np.ndarray:
+        if len(rows) == 0:
+            return np.full(len(METRICS), np.nan)
+        with torch.no_grad():
+            pred = self.network(scaled_rows(self.data, self.fold, rows, DOUBLE)[0])
+        if self.fold.labels is not None:
+            pred = self.fold.labels.undo(pred)
+        return all_metrics(pred, self.data.y[torch.from_numpy(rows)]).numpy()
