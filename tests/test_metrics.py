@@ -161,3 +161,22 @@ def test_errors() -> None:
         Evaluator(torch.tensor([1.0, torch.inf]))
     with pytest.raises(InputError, match="single number"):
         Evaluator(torch.tensor(1.0))
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_integer_weights_are_copies(ties: bool) -> None:
+    """Every metric of rows that count by weight equals that of the rows repeated, missing labels and ties included."""
+    pred, target = torch.randn(3, 30, 2), torch.randn(30, 2)
+    if ties:
+        pred, target = pred.round(), target.round()
+    target[::7, 1] = torch.nan
+    counts = torch.randint(0, 4, (30,))
+    copies = metrics.all_metrics(pred.repeat_interleave(counts, 1), target.repeat_interleave(counts, 0))
+    torch.testing.assert_close(metrics.all_metrics(pred, target, weight=counts), copies, rtol=1e-10, atol=1e-12)
+
+
+def test_weights_of_wrong_shape_or_sign() -> None:
+    with pytest.raises(InputError, match=r"weight has shape \(3,\).*\(4,\)"):
+        metrics.mae(torch.zeros(4), torch.zeros(4), weight=torch.ones(3))
+    with pytest.raises(InputError, match="-1"):
+        metrics.mae(torch.zeros(4), torch.zeros(4), weight=-torch.ones(4))

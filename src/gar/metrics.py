@@ -2,7 +2,8 @@
 
 Predictions and labels have shape ``(batch,)`` or ``(..., batch, targets)``; leading dimensions are independent models, and a
 metric keeps them: it is computed for each target and averaged over targets. Labels may have the shape of the predictions or just
-``(batch, targets)``, shared by all models. ``mask`` is True where a label counts; a NaN label counts nowhere.
+``(batch, targets)``, shared by all models. ``mask`` is True where a label counts; a NaN label counts nowhere. ``weight (batch,)``
+says how often each row counts: two is as good as having the row twice.
 
 Everything is computed in double precision. A constant prediction, or a constant label, has no correlation and gives 0 for Pearson
 and Spearman; a constant label gives R2 1 for perfect and 0 for other predictions. A target without any label is left out of the
@@ -17,74 +18,74 @@ import torch
 from torch import Tensor
 
 from gar.errors import InputError
-from gar.functional._inputs import check_mask, check_tensor
+from gar.functional._inputs import check_mask, check_tensor, check_weight
 
 METRICS = ("mae", "rmse", "pearson", "spearman", "r2")
 LARGER_IS_BETTER = {"mae": False, "rmse": False, "pearson": True, "spearman": True, "r2": True}
 
 
-def mae(pred: Tensor, target: Tensor, *, mask: Tensor | None = None) -> Tensor:
+def mae(pred: Tensor, target: Tensor, *, mask: Tensor | None = None, weight: Tensor | None = None) -> Tensor:
     """Mean absolute error.
 
     Example:
         >>> mae(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([1.0, 2.0, 3.0]))
         tensor(0.3333, dtype=torch.float64)
     """
-    return _single("mae", pred, target, mask)
+    return _single("mae", pred, target, mask, weight)
 
 
-def rmse(pred: Tensor, target: Tensor, *, mask: Tensor | None = None) -> Tensor:
+def rmse(pred: Tensor, target: Tensor, *, mask: Tensor | None = None, weight: Tensor | None = None) -> Tensor:
     """Root of the mean squared error.
 
     Example:
         >>> rmse(torch.tensor([1.0, 2.0, 5.0]), torch.tensor([1.0, 2.0, 3.0]))
         tensor(1.1547, dtype=torch.float64)
     """
-    return _single("rmse", pred, target, mask)
+    return _single("rmse", pred, target, mask, weight)
 
 
-def pearson(pred: Tensor, target: Tensor, *, mask: Tensor | None = None) -> Tensor:
+def pearson(pred: Tensor, target: Tensor, *, mask: Tensor | None = None, weight: Tensor | None = None) -> Tensor:
     """Pearson's correlation.
 
     Example:
         >>> pearson(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([1.0, 2.0, 3.0]))
         tensor(0.9820, dtype=torch.float64)
     """
-    return _single("pearson", pred, target, mask)
+    return _single("pearson", pred, target, mask, weight)
 
 
-def spearman(pred: Tensor, target: Tensor, *, mask: Tensor | None = None) -> Tensor:
+def spearman(pred: Tensor, target: Tensor, *, mask: Tensor | None = None, weight: Tensor | None = None) -> Tensor:
     """Spearman's correlation of ranks; equal values share the mean of their ranks.
 
     Example:
         >>> spearman(torch.tensor([1.0, 2.0, 4.0, 3.0]), torch.tensor([1.0, 2.0, 3.0, 4.0]))
         tensor(0.8000, dtype=torch.float64)
     """
-    return _single("spearman", pred, target, mask)
+    return _single("spearman", pred, target, mask, weight)
 
 
-def r2(pred: Tensor, target: Tensor, *, mask: Tensor | None = None) -> Tensor:
+def r2(pred: Tensor, target: Tensor, *, mask: Tensor | None = None, weight: Tensor | None = None) -> Tensor:
     """Share of the variance of labels that predictions explain; below 0 where the mean label would do better.
 
     Example:
         >>> r2(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([1.0, 2.0, 3.0]))
         tensor(0.5000, dtype=torch.float64)
     """
-    return _single("r2", pred, target, mask)
+    return _single("r2", pred, target, mask, weight)
 
 
-def all_metrics(pred: Tensor, target: Tensor, *, mask: Tensor | None = None) -> Tensor:
+def all_metrics(pred: Tensor, target: Tensor, *, mask: Tensor | None = None, weight: Tensor | None = None) -> Tensor:
     """All of :data:`METRICS`, in that order, along a new last dimension.
 
     Example:
         >>> all_metrics(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([1.0, 2.0, 3.0])).shape
         torch.Size([5])
     """
-    return Evaluator(target, mask=mask)(pred)
+    return Evaluator(target, mask=mask, weight=weight)(pred)
 
 
-def _single(name: str, pred: Tensor, target: Tensor, mask: Tensor | None) -> Tensor:
-    return Evaluator(target, mask=mask)(pred)[..., METRICS.index(name)]
+def _single(name: str, pred: Tensor, target: Tensor, mask: Tensor | None, weight: Tensor | None) -> Tensor:
+    return Evaluator(target, mask=mask, weight=weight)(pred)[..., METRICS.index(name)]
 
 
 class _Column(NamedTuple):
@@ -95,6 +96,8 @@ class _Column(NamedTuple):
     square: np.ndarray
     ranks: np.ndarray
     rank_square: np.ndarray
+    weight: np.ndarray | None
+    """How often each of the n rows counts, ``(n,)``; None for once."""
 
 
 class _Part(NamedTuple):
@@ -115,7 +118,7 @@ class Evaluator:
         torch.Size([7, 5])
     """
 
-    def __init__(self, target: Tensor, *, mask: Tensor | None = None) -> None:
+    def __init__(self, target: Tensor, *, mask: Tensor | None = None, weight: Tensor | None = None) -> None:
         check_tensor(target, "target")
         if target.ndim == 0:
             raise InputError("target is a single number; expected labels of shape (batch,) or (..., batch, targets)")
@@ -127,10 +130,22 @@ class Evaluator:
             if mask.shape != target.shape:
                 raise InputError(f"mask has shape {tuple(mask.shape)}, target {tuple(target.shape)}; they must be equal")
             keep &= _as_columns(mask)
+        counts = None if weight is None else self._counts(weight, labels.shape[-1])
+        keep &= True if counts is None else counts > 0
         if np.isinf(labels[keep]).any():
             raise InputError("target holds infinite values; remove them, or mark missing labels by NaN or a mask")
-        self._complete = _column(labels) if keep.all() and labels.shape[-1] > 0 else None
-        self._parts = [] if self._complete is not None else _incomplete(labels, keep)
+        self._complete = _column(labels, counts) if keep.all() and labels.shape[-1] > 0 else None
+        self._parts = [] if self._complete is not None else _incomplete(labels, keep, counts)
+
+    @staticmethod
+    def _counts(weight: Tensor, rows: int) -> np.ndarray | None:
+        """Weights as an array, None if all count once."""
+        check_tensor(weight, "weight")
+        if weight.shape != (rows,):
+            raise InputError(f"weight has shape {tuple(weight.shape)}; expected one value per row: ({rows},)")
+        check_weight(weight)
+        counts = weight.detach().cpu().numpy().astype(np.float64)
+        return None if np.all(counts == 1) else counts
 
     def __call__(self, pred: Tensor) -> Tensor:
         """Metrics ``(..., 5)`` of predictions ``(..., batch, targets)``, or ``(batch,)`` for labels of that shape."""
@@ -177,49 +192,50 @@ def _as_columns(values: Tensor) -> np.ndarray:
     return (values if values.ndim == 1 else values.mT).contiguous().cpu().numpy()
 
 
-def _incomplete(labels: np.ndarray, keep: np.ndarray) -> list[_Part | None]:
+def _incomplete(labels: np.ndarray, keep: np.ndarray, counts: np.ndarray | None) -> list[_Part | None]:
     """One column after another, over all leading dimensions; None for a column without labels."""
     flat = labels.reshape(math.prod(labels.shape[:-1]), labels.shape[-1])
     rows = [np.flatnonzero(row) for row in keep.reshape(flat.shape)]
-    return [_Part(row, _column(label[row])) if len(row) else None for label, row in zip(flat, rows, strict=True)]
+    weights = [None if counts is None else counts[row] for row in rows]
+    known = zip(flat, rows, weights, strict=True)
+    return [_Part(row, _column(label[row], weight)) if len(row) else None for label, row, weight in known]
 
 
-def _column(target: np.ndarray) -> _Column:
-    centred = target - target.mean(-1, keepdims=True)
-    order, sorted_ranks = _sorted_ranks(target)
+def _column(target: np.ndarray, weight: np.ndarray | None) -> _Column:
+    centred = target - _mean(target, weight)[..., None]
+    order, sorted_ranks = _sorted_ranks(target, weight)
     ranks = np.empty_like(target)
     np.put_along_axis(ranks, order, np.broadcast_to(sorted_ranks, order.shape), -1)
-    rank_square = _dot(ranks, ranks)
-    return _Column(target, centred, np.where(rank_square > 0, _dot(centred, centred), 0.0), ranks, rank_square)
+    rank_square = _dot(ranks, ranks, weight)
+    square = np.where(rank_square > 0, _dot(centred, centred, weight), 0.0)
+    return _Column(target, centred, square, ranks, rank_square, weight)
 
 
 def _evaluate(pred: np.ndarray, column: _Column) -> np.ndarray:
     """Metrics ``(..., 5)`` of predictions ``(..., n)``."""
-    order, ranks = _sorted_ranks(pred)
-    rank_cross, rank_square = _dot(_picked(column.ranks, order), ranks), _dot(ranks, ranks)
+    weight = column.weight
+    order, ranks = _sorted_ranks(pred, weight)
+    ordered = None if weight is None else weight[order]
+    rank_cross, rank_square = _dot(_picked(column.ranks, order), ranks, ordered), _dot(ranks, ranks, ordered)
     wide = pred.astype(np.float64)
     error = wide - column.target
-    squared = _dot(error, error)
-    absolute = _mean(np.abs(error, out=error))
-    wide -= _mean(wide)[..., None]
-    square = np.where(rank_square == 0, 0.0, _dot(wide, wide))  # rounding leaves a trace of a spread in constant predictions
-    values = np.empty((*pred.shape[:-1], len(METRICS)))
-    values[..., 0] = absolute
-    values[..., 1] = np.sqrt(squared / pred.shape[-1])
-    values[..., 2] = _correlation(_dot(wide, column.centred), square, column.square)
-    values[..., 3] = _correlation(rank_cross, rank_square, column.rank_square)
-    values[..., 4] = _r2(squared, column.square)
-    values[..., 2:] += 0.0 * absolute[..., None]  # NaN predictions have neither rank nor spread: NaN stays visible
-    return values
+    squared = _dot(error, error, weight)
+    absolute = _mean(np.abs(error, out=error), weight)
+    wide -= _mean(wide, weight)[..., None]
+    linear = _correlation(_dot(wide, column.centred, weight), _dot(wide, wide, weight), column.square)
+    linear = np.where(rank_square == 0, 0.0 * absolute, linear)  # rounding leaves a trace of a spread in constant predictions
+    ranked = _correlation(rank_cross, rank_square, column.rank_square) + 0.0 * absolute  # NaN has no rank
+    rmse = np.sqrt(squared / (pred.shape[-1] if weight is None else weight.sum()))
+    return np.stack([absolute, rmse, linear, ranked, _r2(squared, column.square)], -1)
 
 
-def _dot(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+def _mean(values: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+    return np.asarray(values.mean(-1) if weight is None else values @ (weight / weight.sum()))
+
+
+def _dot(one: np.ndarray, other: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
     """Sum of products along the last dimension, for each row by itself."""
-    return np.asarray(np.einsum("...n,...n->...", one, other))
-
-
-def _mean(values: np.ndarray) -> np.ndarray:
-    return np.asarray(np.add.reduce(values, -1) / values.shape[-1])
+    return np.asarray(np.einsum("...n,...n->...", one if weight is None else one * weight, other))
 
 
 def _correlation(cross: np.ndarray, one: np.ndarray, other: np.ndarray) -> np.ndarray:
@@ -242,7 +258,7 @@ def _picked(ranks: np.ndarray, order: np.ndarray) -> np.ndarray:
     return np.take_along_axis(np.broadcast_to(ranks, order.shape), order, -1)
 
 
-def _sorted_ranks(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _sorted_ranks(values: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """The order that sorts the last dimension, and twice the centred mean ranks in that order.
 
     These are whole numbers, so sums of their products are exact. Without ties they are known beforehand; few values are tied as a
@@ -250,6 +266,8 @@ def _sorted_ranks(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
     order, size = values.argsort(-1), values.shape[-1]
     ranked = np.sort(values, -1).reshape(-1, size)  # quicker than bringing the values into the order found
+    if weight is not None:
+        return order, _weighted_ranks(ranked, weight[order].reshape(-1, size)).reshape(values.shape)
     ranks = np.arange(1.0 - size, size, 2.0)
     row, place = np.divmod(np.flatnonzero(ranked[:, 1:] == ranked[:, :-1]), max(size - 1, 1))
     if len(row) == 0:
@@ -262,3 +280,15 @@ def _sorted_ranks(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     ranks[row, place] = shared
     ranks[row, place + 1] = shared
     return order, ranks.reshape(values.shape)
+
+
+def _weighted_ranks(ranked: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """The same for sorted values whose rows count by weight: twice the weight below, plus that of equal values, minus all."""
+    below = np.cumsum(weight, -1) - weight
+    upto = below + weight
+    tied = ranked[:, 1:] == ranked[:, :-1]
+    below[:, 1:][tied] = -np.inf
+    upto[:, :-1][tied] = np.inf
+    first = np.maximum.accumulate(below, -1)
+    last = np.minimum.accumulate(upto[:, ::-1], -1)[:, ::-1]
+    return np.asarray(first + last - weight.sum(-1, keepdims=True))

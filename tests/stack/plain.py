@@ -110,4 +110,6 @@ class PlainTraining:
             pred = self.network(scaled_rows(self.data, self.fold, rows, DOUBLE)[0])
         if self.fold.labels is not None:
             pred = self.fold.labels.undo(pred)
-        return all_metrics(pred, self.data.y[torch.from_numpy(rows)]).numpy()
+        weight = self.data.sample_weight
+        weight = None if weight is None else weight[torch.from_numpy(rows)]
+        return all_metrics(pred, self.data.y[torch.from_numpy(rows)], weight=weight).numpy()

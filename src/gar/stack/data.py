@@ -62,7 +62,7 @@ class StackData:
         y: labels ``(rows,)`` or ``(rows, targets)``; NaN where a label is missing.
         folds: for each fold row numbers ``(train, valid, test)``, or a :class:`Fold`. Validation and test may be empty; folds
             may differ in size.
-        sample_weight: how often each row counts in training, ``(rows,)``.
+        sample_weight: how often each row counts, in training and in metrics, ``(rows,)``.
         scale_features: standardise features in each fold with statistics of its own training rows.
         scale_labels: the same for labels.
 

@@ -34,8 +34,9 @@ class _FoldRows:
             rows = fold.of_split(name)
             place = slice(start, start + len(rows))
             self.x[:, place] = scaled_rows(data, fold, rows, like)[0].T
-            target = data.y[torch.from_numpy(rows)].to(like.device)
-            self.parts.append(_Part(place, Evaluator(target)) if len(rows) else None)
+            index = torch.from_numpy(rows)
+            weight = None if data.sample_weight is None else data.sample_weight[index]
+            self.parts.append(_Part(place, Evaluator(data.y[index], weight=weight)) if len(rows) else None)
             start += len(rows)
 
     def metrics(self, predictions: Tensor) -> Tensor:
