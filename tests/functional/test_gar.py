@@ -12,7 +12,7 @@ from gar import GARLoss
 from gar.functional import aggregate, gar_loss, normalized_difference_loss
 from gar.functional._components import GARSettings
 from gar.functional._inputs import as_columns
-from gar.functional.gar import _plain
+from gar.functional.gar import _Loss
 from tests import references as slow
 from tests.cases import make_inputs
 
@@ -43,7 +43,7 @@ def test_closed_form_is_the_plain_form(components: tuple[str, ...], form: str, p
     settings = GARSettings(components=components, weights=weights, form=form, pairs=pairs, correction=1)  # type: ignore[arg-type]
     weight, mask = torch.rand(2, 9, dtype=torch.float64), torch.rand(2, 9, 4) > 0.2
     leaf = inputs.pred.clone().requires_grad_()
-    plain = _plain(settings, leaf, inputs.target, alpha, weight, mask)
+    plain = _Loss(settings, inputs.target, alpha, weight, mask).plain(leaf)
     plain.sum().backward()
     quick = inputs.pred.clone().requires_grad_()
     value = GARLoss(alpha, components=components, weights=weights, form=form, pairs=pairs, correction=1)(  # type: ignore[arg-type]

@@ -1,12 +1,13 @@
 """Gradient Aligned Regression: absolute errors and two pairwise losses, robustly aggregated, in linear time."""
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 
 from gar.distributed import check_group, world_size
+from gar.errors import InputError
 from gar.functional._closed_form import traced_value, value_and_gradient
 from gar.functional._components import COMPONENTS, Component, GARSettings, column_components, finished
 from gar.functional._given_gradient import with_gradient
@@ -102,97 +103,84 @@ def gar_with(
     mask: Tensor | None = None,
     group: "ProcessGroup | None" = None,
 ) -> Tensor:
-    """:func:`gar_loss` with settings that were checked before."""
-
-    def plain(pred: Tensor) -> Tensor:
-        return _plain(settings, pred, target, alpha, sample_weight, mask)
-
+    """:func:`gar_loss` with settings that were checked before. Here it is decided which road to take."""
+    check_tensor(pred, "pred")
+    loss = _Loss(settings, target, alpha, sample_weight, mask, group)
     if group is not None:
-        check_group(group)
-    elif is_transformed() or _needs_gradient(target) or _needs_gradient(sample_weight):
-        return plain(pred)
-    elif torch.compiler.is_compiling():
-        return _traced(settings, pred, target, alpha, sample_weight, mask)
-    return _closed_form(settings, pred, target, alpha, sample_weight, mask, group, None if group else plain)
-
-
-def _needs_gradient(value: object) -> bool:
-    return isinstance(value, Tensor) and value.requires_grad
+        return _over_group(loss, pred)  # type: ignore[no-any-return]
+    if is_transformed() or loss.needs_more_gradients():
+        return loss.plain(pred)
+    if torch.compiler.is_compiling():
+        return loss.traced(pred)
+    return loss.closed_form(pred)
 
 
 def gar_components(
     settings: GARSettings, pred: Tensor, target: Tensor, sample_weight: Tensor | None = None, mask: Tensor | None = None
 ) -> dict[str, Tensor]:
     """The components of a batch by name, each of the leading shape, without weights, eps or aggregation."""
-    columns = _columns(settings, pred, target, sample_weight, mask)
+    columns = _Loss(settings, target, 1.0, sample_weight, mask).columns(pred)
     values = column_components(moments(columns), settings, unit=rounding_unit(columns.pred), xp=TENSORS)
     return {name: columns.over_columns(value) for name, value in zip(settings.components, values, strict=True)}
 
 
-def _columns(
-    settings: GARSettings,
-    pred: Tensor,
-    target: Tensor,
-    sample_weight: Tensor | None,
-    mask: Tensor | None,
-    *,
-    check_labels: bool = True,
-) -> Columns:
-    policy = settings.nan_policy if check_labels or settings.nan_policy == "omit" else "propagate"
-    return as_columns(pred, target, sample_weight=sample_weight, mask=mask, nan_policy=policy, pairs=settings.pairs)
+class _Loss(NamedTuple):
+    """GAR as a function of predictions alone, by each of its roads."""
 
+    settings: GARSettings
+    target: Tensor
+    alpha: float | Tensor
+    sample_weight: Tensor | None = None
+    mask: Tensor | None = None
+    group: "ProcessGroup | None" = None
 
-@in_full_precision
-def _plain(
-    settings: GARSettings,
-    pred: Tensor,
-    target: Tensor,
-    alpha: float | Tensor,
-    sample_weight: Tensor | None,
-    mask: Tensor | None,
-) -> Tensor:
-    """The same equations as differentiable operations: what vmap maps and a second derivative needs."""
-    columns = _columns(settings, pred, target, sample_weight, mask)
-    alpha = model_parameter(alpha, columns, "alpha", open_end=False)
-    values = column_components(moments(columns), settings, unit=rounding_unit(columns.pred), xp=TENSORS)
-    logs = [value.log() for value in finished([columns.over_columns(value) for value in values], settings)]
-    value: Tensor = log_power_mean(logs, alpha, xp=TENSORS)
-    return value.exp() if settings.form == "exp" else value
+    def needs_more_gradients(self) -> bool:
+        """Whether labels or weights need a gradient too, which the closed form does not give."""
+        return any(isinstance(value, Tensor) and value.requires_grad for value in (self.target, self.sample_weight))
 
+    def columns(self, pred: Tensor, *, check_labels: bool = True) -> Columns:
+        settings = self.settings
+        policy = settings.nan_policy if check_labels or settings.nan_policy == "omit" else "propagate"
+        return as_columns(
+            pred, self.target, sample_weight=self.sample_weight, mask=self.mask, nan_policy=policy, pairs=settings.pairs
+        )
 
-@in_full_precision
-def _traced(
-    settings: GARSettings,
-    pred: Tensor,
-    target: Tensor,
-    alpha: float | Tensor,
-    sample_weight: Tensor | None,
-    mask: Tensor | None,
-) -> Tensor:
-    """The closed form for torch.compile."""
-    columns = _columns(settings, pred, target, sample_weight, mask)
-    return traced_value(columns, model_parameter(alpha, columns, "alpha", open_end=False), settings)
+    def alpha_of(self, columns: Columns) -> float | Tensor:
+        return model_parameter(self.alpha, columns, "alpha", open_end=False)
 
+    @in_full_precision
+    def plain(self, pred: Tensor) -> Tensor:
+        """The equations as differentiable operations: what vmap maps and a second derivative needs."""
+        columns, settings = self.columns(pred), self.settings
+        values = column_components(moments(columns), settings, unit=rounding_unit(columns.pred), xp=TENSORS)
+        logs = [value.log() for value in finished([columns.over_columns(value) for value in values], settings)]
+        value: Tensor = log_power_mean(logs, self.alpha_of(columns), xp=TENSORS)
+        return value.exp() if settings.form == "exp" else value
 
-@in_full_precision
-def _closed_form(
-    settings: GARSettings,
-    pred: Tensor,
-    target: Tensor,
-    alpha: float | Tensor,
-    sample_weight: Tensor | None,
-    mask: Tensor | None,
-    group: "ProcessGroup | None",
-    plain: Callable[[Tensor], Tensor] | None,
-) -> Tensor:
-    def solve(pred: Tensor) -> tuple[Tensor, Tensor]:
-        columns = _columns(settings, pred, target, sample_weight, mask, check_labels=False)
-        checked_alpha = model_parameter(alpha, columns, "alpha", open_end=False)
-        value, gradient = value_and_gradient(columns, checked_alpha, settings, group=group)
-        gradient = like_inputs(gradient, pred, settings.pairs)
+    @in_full_precision
+    def traced(self, pred: Tensor) -> Tensor:
+        """The closed form for torch.compile."""
+        columns = self.columns(pred)
+        return traced_value(columns, self.alpha_of(columns), self.settings)
+
+    @in_full_precision
+    def closed_form(self, pred: Tensor) -> Tensor:
+        """The closed form for eager mode."""
+        return with_gradient(pred, self._solve, None if self.group else self.plain)
+
+    def _solve(self, pred: Tensor) -> tuple[Tensor, Tensor]:
+        columns = self.columns(pred, check_labels=False)  # a look at their mean, later, is enough
+        value, gradient = value_and_gradient(columns, self.alpha_of(columns), self.settings, group=self.group)
+        gradient = like_inputs(gradient, pred, self.settings.pairs)
         # DistributedDataParallel takes the mean of the ranks' gradients by the parameters. Ours is the gradient of ONE loss of
         # all rows, so the ranks' parts must add up: sum = world_size * mean.
-        return value, gradient if group is None else gradient.mul_(world_size(group))
+        return value, gradient if self.group is None else gradient.mul_(world_size(self.group))
 
-    check_tensor(pred, "pred")
-    return with_gradient(pred, solve, plain)
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def _over_group(loss: _Loss, pred: Tensor) -> Tensor:
+    """The loss of all ranks; torch.compile leaves it to eager mode."""
+    check_group(loss.group)
+    if loss.needs_more_gradients():
+        raise InputError("with process_group only predictions get a gradient; use target.detach() and sample_weight.detach()")
+    return loss.closed_form(pred)
