@@ -25,6 +25,7 @@ format: $(READY)
 
 bench: $(READY)
 	$(RUN) -m benchmarks.losses
+	$(RUN) -m benchmarks.stack
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

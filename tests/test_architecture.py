@@ -18,6 +18,8 @@ MAY_IMPORT = {
     "losses": {"gar", "gar.functional"} | LEAVES,
     "metrics": {"gar.functional", "gar.metrics"} | LEAVES,
     "stack": {"gar.functional", "gar.losses", "gar.metrics", "gar.stack"} | LEAVES,
+    "search": {"gar", "gar.functional", "gar.losses", "gar.metrics", "gar.stack", "gar.search"} | LEAVES,
+    "estimators": {"gar.functional", "gar.losses", "gar.metrics", "gar.stack", "gar.search", "gar.estimators"} | LEAVES,
     "distributed": {"gar.errors"},
     "errors": set(),
 }

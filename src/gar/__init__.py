@@ -10,6 +10,8 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from gar.errors import InputError as InputError
+    from gar.estimators import GARRegressor as GARRegressor
+    from gar.estimators import GARRegressorCV as GARRegressorCV
     from gar.losses import ConRLoss as ConRLoss
     from gar.losses import FocalMAELoss as FocalMAELoss
     from gar.losses import FocalMSELoss as FocalMSELoss
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 _HOME = {
     "InputError": "gar.errors",
+    "GARRegressor": "gar.estimators",
+    "GARRegressorCV": "gar.estimators",
     "ConRLoss": "gar.losses",
     "FocalMAELoss": "gar.losses",
     "FocalMSELoss": "gar.losses",
@@ -34,7 +38,7 @@ _HOME = {
     "RankNContrastLoss": "gar.losses",
     "RankSimLoss": "gar.losses",
 }
-_ROOMS = ("distributed", "errors", "functional", "losses", "metrics", "stack")
+_ROOMS = ("distributed", "errors", "estimators", "functional", "losses", "metrics", "search", "stack")
 
 __all__ = ["__version__", *_HOME]
 

@@ -230,12 +230,21 @@ def _evaluate(pred: np.ndarray, column: _Column) -> np.ndarray:
 
 
 def _mean(values: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
-    return np.asarray(values.mean(-1) if weight is None else values @ (weight / weight.sum()))
+    return np.asarray(values.mean(-1) if weight is None else (values * weight).sum(-1) / weight.sum())
 
 
 def _dot(one: np.ndarray, other: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
-    """Sum of products along the last dimension, for each row by itself."""
-    return np.asarray(np.einsum("...n,...n->...", one if weight is None else one * weight, other))
+    """Sum of products along the last dimension, for each row by itself.
+
+    A row's result must not depend on how many rows there are. That of einsum does for long rows, which it works on piece by piece.
+    """
+    one = one if weight is None else one * weight
+    if one.shape[-1] > _SHORT:
+        return np.asarray((one * other).sum(-1))
+    return np.asarray(np.einsum("...n,...n->...", one, other))
+
+
+_SHORT = 4096
 
 
 def _correlation(cross: np.ndarray, one: np.ndarray, other: np.ndarray) -> np.ndarray:

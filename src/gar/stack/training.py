@@ -47,7 +47,7 @@ def train(
         >>> train(data, models, TrainSettings(epochs=2, batch_size=20)).metrics.shape
         (6, 2, 2, 5)
     """
-    _check(data, models, settings, dtype)
+    check_training(data, models, settings, dtype)
     history = History.empty(network_layout(data, settings), len(models), settings, dtype=dtype)
     like = torch.empty(0, device=device, dtype=dtype)
     with torch.no_grad(), np.errstate(all="ignore"):  # what is not finite shows in the history
@@ -56,7 +56,8 @@ def train(
     return history
 
 
-def _check(data: StackData, models: Models, settings: TrainSettings, dtype: torch.dtype) -> None:
+def check_training(data: StackData, models: Models, settings: TrainSettings, dtype: torch.dtype) -> None:
+    """Everything that can be wrong, before anything is trained."""
     if dtype not in (torch.float32, torch.float64):
         raise InputError(f"dtype={dtype} is not supported; use torch.float32 or torch.float64")
     check_batches(data, models.fold, settings.batch_size, settings.drop_last)

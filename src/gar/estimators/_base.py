@@ -1,0 +1,123 @@
+"""What both estimators share: checks before training, and predictions in the user's units."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_array, check_consistent_length, check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from gar.errors import InputError
+from gar.estimators._table import Rows
+from gar.functional._inputs import check_choice
+from gar.losses import registry
+from gar.stack import Fold, Scaling, StackedMLP, TrainSettings
+
+AUTO_WIDTHS = (256, 256)
+
+
+class NetworkRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Predicts with the mean of one network or several, each with its own scaling of features and labels."""
+
+    networks_: StackedMLP
+    scalings_: list[tuple[Scaling | None, Scaling | None]]
+    n_outputs_: int
+
+    def _checked_rows(self, x: Any, y: Any, sample_weight: Any) -> Rows:
+        """The table as numbers, or an error that says what is wrong with it, before anything is trained."""
+        if y is None:
+            raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        x = validate_data(self, x, dtype=np.float64, ensure_min_samples=2)
+        y = check_array(y, dtype=np.float64, ensure_2d=False, ensure_all_finite="allow-nan", input_name="y", estimator=self)
+        check_consistent_length(x, y)
+        labels = y.reshape(len(y), -1)
+        _check_labels(labels)
+        weight = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
+        self._flat, self.n_outputs_ = y.ndim == 1, labels.shape[1]
+        return Rows(x, labels, weight)
+
+    def _keep(self, networks: StackedMLP, folds: Sequence[Fold]) -> None:
+        """Take these networks, one per fold, to predict with."""
+        if not bool(networks.table.isfinite().all()):
+            raise InputError("training diverged: the weights are no longer finite; use a smaller learning rate")
+        self.networks_ = networks
+        self.scalings_ = [(fold.features, fold.labels) for fold in folds]
+
+    def predict(self, X: Any) -> np.ndarray:  # noqa: N803
+        """Predictions in the units of the labels, ``(rows,)`` or ``(rows, targets)`` as in ``fit``."""
+        check_is_fitted(self)
+        x = torch.tensor(validate_data(self, X, dtype=np.float64, reset=False))
+        # In double precision a row's prediction does not depend on how many rows are predicted with it.
+        networks = StackedMLP(self.networks_.layout, self.networks_.table.double())
+        scaled = torch.stack([features.apply(x) if features else x for features, _ in self.scalings_])
+        raw = zip(self.scalings_, networks(scaled).predictions, strict=True)
+        predictions = torch.stack([labels.undo(one) if labels else one for (_, labels), one in raw])
+        mean: np.ndarray = predictions.mean(0).numpy()
+        return mean[:, 0] if self._flat else mean
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+def _check_labels(labels: np.ndarray) -> None:
+    for place, column in enumerate(labels.T):
+        known = column[~np.isnan(column)]
+        if len(known) == 0:
+            raise InputError(f"target {place} has no label at all; leave it out")
+        if np.all(known == known[0]):
+            raise InputError(f"target {place} is {known[0]:g} in all rows: there is nothing to learn; leave it out")
+
+
+def train_settings(
+    *,
+    hidden_sizes: Any,
+    features: int,
+    epochs: int,
+    batch_size: int,
+    optimizer: Any,
+    schedule: Any,
+    loss: str,
+    loss_options: Mapping[str, Any] | None,
+    **more: Any,
+) -> TrainSettings:
+    """Settings of a stack from arguments of an estimator."""
+    return TrainSettings(
+        hidden_sizes=_widths(hidden_sizes, features),
+        epochs=epochs,
+        batch_size=batch_size,
+        drop_last=False,
+        optimizer=optimizer,
+        schedule=schedule,
+        milestones=(epochs // 2, 3 * epochs // 4),
+        loss=loss,
+        loss_options=dict(loss_options or {}),
+        **more,
+    )
+
+
+def _widths(hidden_sizes: Any, features: int) -> tuple[int, ...]:
+    """``"auto"``, ``"paper"`` (by the number of features), or widths as they are given."""
+    if not isinstance(hidden_sizes, str):
+        return tuple(int(width) for width in np.atleast_1d(hidden_sizes))
+    check_choice(hidden_sizes, ("auto", "paper"), "hidden_sizes")
+    if hidden_sizes == "auto":
+        return AUTO_WIDTHS
+    return (16, 32, 16, 8) if features <= 16 else (128, 256, 128, 64)
+
+
+def check_loss(loss: Any) -> None:
+    check_choice(loss, tuple(registry), "loss")
+
+
+def resolved_device(device: str) -> torch.device:
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return torch.device(device)
+
+
+def drawn_seed(random_state: Any) -> int:
+    return int(check_random_state(random_state).randint(2**31 - 1))

@@ -1,0 +1,94 @@
+"""One network with one loss, the scikit-learn way."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gar.estimators._base import NetworkRegressor, check_loss, drawn_seed, resolved_device, train_settings
+from gar.estimators._table import stack_data
+from gar.stack import Models, train
+
+
+class GARRegressor(NetworkRegressor):
+    """A neural network for tables, trained with Gradient Aligned Regression or another loss of the registry.
+
+    Features and labels are standardised with statistics of the training rows; predictions are in the units of the labels.
+
+    Args:
+        loss: a name of :data:`gar.losses.registry`.
+        alpha: GAR's alpha; other losses take their parameter from ``loss_options``.
+        hidden_sizes: widths of the hidden layers; ``"auto"`` is two layers of 256, ``"paper"`` the paper's by number of features.
+        learning_rate: at the first epoch.
+        weight_decay: of the optimiser.
+        epochs: passes over the rows.
+        batch_size: rows of a mini-batch.
+        optimizer: ``"adamw"``, ``"adam"`` or ``"sgd"``.
+        schedule: of the learning rate: ``"cosine"``, ``"multistep"`` or ``"constant"``.
+        loss_options: further arguments of the loss, such as ``{"delta": 0.5}`` for ``"huber"``.
+        random_state: a number makes a fit repeatable.
+        device: ``"auto"`` uses a GPU if there is one.
+
+    Attributes:
+        networks_: the trained network, as a stack of one.
+        n_features_in_, feature_names_in_, n_outputs_: as everywhere in scikit-learn.
+
+    Example:
+        >>> from sklearn.datasets import load_diabetes
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> GARRegressor(epochs=20, random_state=0).fit(X, y).score(X, y) > 0.4
+        True
+    """
+
+    def __init__(
+        self,
+        loss: str = "gar",
+        alpha: float = 1.0,
+        *,
+        hidden_sizes: Any = "auto",
+        learning_rate: float = 3e-3,
+        weight_decay: float = 1e-2,
+        epochs: int = 100,
+        batch_size: int = 32,
+        optimizer: str = "adamw",
+        schedule: str = "cosine",
+        loss_options: Mapping[str, Any] | None = None,
+        random_state: Any = None,
+        device: str = "auto",
+    ) -> None:
+        self.loss = loss
+        self.alpha = alpha
+        self.hidden_sizes = hidden_sizes
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.optimizer = optimizer
+        self.schedule = schedule
+        self.loss_options = loss_options
+        self.random_state = random_state
+        self.device = device
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "GARRegressor":  # noqa: N803
+        """Train on all rows. ``sample_weight`` says how often each counts; NaN in ``y`` is a missing label."""
+        check_loss(self.loss)
+        rows = self._checked_rows(X, y, sample_weight)
+        data = stack_data(rows, [rows.everything()])
+        models = Models(
+            seed=drawn_seed(self.random_state),
+            learning_rate=self.learning_rate,
+            weight_decay=self.weight_decay,
+            parameter=self.alpha if self.loss == "gar" else None,
+        )
+        settings = train_settings(
+            hidden_sizes=self.hidden_sizes,
+            features=rows.x.shape[1],
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            optimizer=self.optimizer,
+            schedule=self.schedule,
+            loss=self.loss,
+            loss_options=self.loss_options,
+            keep_final=True,
+        )
+        networks = train(data, models, settings, device=resolved_device(self.device)).final
+        self._keep(networks, data.folds)
+        return self

@@ -1,0 +1,195 @@
+"""The search: what is known already, what is missing, who computes it."""
+
+import math
+import os
+import sys
+import warnings
+from collections.abc import Generator, Hashable, Iterator
+from contextlib import closing, nullcontext
+from dataclasses import fields, replace
+from itertools import islice, starmap
+from typing import Any
+
+import joblib
+import numpy as np
+import torch
+from torch import Tensor
+
+from gar.errors import InputError
+from gar.metrics import LARGER_IS_BETTER
+from gar.search.identity import model_keys
+from gar.search.progress import Progress
+from gar.search.records import Records
+from gar.search.tasks import Job, as_table, one_thread, train_chunk
+from gar.stack import History, Models, StackData, TrainSettings, chunks
+from gar.stack.packing import network_layout
+from gar.stack.training import check_training
+
+_ROUNDS = 2
+"""Chunks that each of several workers gets at least: a slow one then holds up the others for half as long. More, and smaller,
+chunks cost more than that saves."""
+
+Part = tuple[np.ndarray, History]
+
+
+def search(
+    data: StackData,
+    models: Models,
+    settings: TrainSettings,
+    *,
+    records: str | os.PathLike[str] | None = None,
+    workers: int = 1,
+    backend: str | None = None,
+    chunk_size: int | None = None,
+    progress: bool = False,
+    device: str | torch.device = "cpu",
+    dtype: torch.dtype = torch.float32,
+) -> History:
+    """Train all models, several at a time, and remember on disk what is finished.
+
+    Args:
+        data: the table and its folds.
+        models: what the models differ in. A model that occurs twice is trained once.
+        settings: what they have in common.
+        records: a folder for finished chunks. The same search then goes on where it was interrupted, and a larger one trains only
+            what is new; other data or settings never meet these records. None keeps nothing.
+        workers: how many tasks run side by side, each in one thread; -1 is one per core. 1 trains in this process.
+        backend: of joblib, such as ``"loky"``, ``"threading"`` or ``"dask"``; None is what ``joblib.parallel_config`` says, or else
+            loky: separate processes.
+        chunk_size: the most models of a task; None chooses it for the cache and so that no worker is idle before the end.
+        progress: show a line on stderr with models done, rate, time left and the best validation score.
+        device: where to train.
+        dtype: float32 or float64.
+
+    Returns:
+        The history in the order of ``models``. On the CPU, records, workers, backend and chunk size change no bit of it.
+
+    Ctrl-C stops the workers of loky and keeps all records. Other backends of joblib keep them too, but threads finish their chunk
+    first, and processes of ``"multiprocessing"`` may have to be ended by hand.
+
+    Example:
+        >>> import numpy as np
+        >>> from gar.stack import Models, StackData, TrainSettings
+        >>> x = np.random.default_rng(0).normal(size=(60, 3))
+        >>> data = StackData(x, x.sum(1), [(np.arange(40), np.arange(40, 50), np.arange(50, 60))])
+        >>> search(data, Models.grid(learning_rates=(0.1, 0.01)), TrainSettings(epochs=2, batch_size=20))
+        History(models=2, epochs=2, sizes=(3, 16, 32, 16, 8, 1), failed=0)
+    """
+    _check(workers, chunk_size)
+    check_training(data, models, settings, dtype)
+    crew = _Crew(workers, backend)
+    distinct, order = _distinct(models)
+    history = History.empty(network_layout(data, settings), len(distinct), settings, dtype=dtype)
+    store = None if records is None else Records(records, data, settings, device=device, dtype=dtype)
+    missing = np.arange(len(distinct)) if store is None else _recall(store, distinct, history)
+    bar = Progress(sys.stderr if progress else None, len(distinct), len(distinct) - len(missing), settings.monitor)
+    bar.update(0, _best_score(history, settings.monitor))
+    plan = [missing[places] for places in _cut(data, distinct.take(missing), settings, crew.size, chunk_size, dtype)]
+    with closing(bar), one_thread(), closing(crew.train(data, distinct, plan, Job(settings, device, dtype))) as parts:
+        for places, part in parts:
+            history.put(places, part)
+            if store is not None:
+                store.write(distinct.take(places), part)
+            bar.update(len(places), _best_score(part, settings.monitor))
+    return history if len(distinct) == len(models) else _rows(history, order)
+
+
+def _check(workers: int, chunk_size: int | None) -> None:
+    if isinstance(workers, bool) or not isinstance(workers, int) or workers == 0:
+        raise InputError(f"workers={workers!r} is not a number of workers; use 1 or more, or -1 for one per core")
+    if chunk_size is not None and (isinstance(chunk_size, bool) or not isinstance(chunk_size, int) or chunk_size < 1):
+        raise InputError(f"chunk_size={chunk_size!r} is not a positive whole number; use 1 or more, or None")
+
+
+def _distinct(models: Models) -> tuple[Models, np.ndarray]:
+    """Every model once, and for each model its place among these."""
+    first: dict[Hashable, int] = {}
+    keys = model_keys(models)
+    for place, key in enumerate(keys):
+        first.setdefault(key, place)
+    rank = {key: number for number, key in enumerate(first)}
+    return models.take(list(first.values())), np.array([rank[key] for key in keys], dtype=np.int64)
+
+
+def _recall(store: Records, models: Models, history: History) -> np.ndarray:
+    """Enter what is recorded; returns the places of models that are not."""
+    missing = {key: place for place, key in enumerate(model_keys(models))}
+    for keys, part in store.read():
+        rows = [row for row, key in enumerate(keys) if key in missing]
+        places = [missing.pop(keys[row]) for row in rows]
+        history.put(np.array(places, dtype=np.int64), _rows(part, np.array(rows, dtype=np.int64)))
+    return np.array(list(missing.values()), dtype=np.int64)
+
+
+def _rows(history: History, rows: np.ndarray) -> History:
+    """The history of some models."""
+    values: dict[str, Any] = {field.name: getattr(history, field.name) for field in fields(history)}
+    for name, value in values.items():
+        if isinstance(value, np.ndarray | Tensor):
+            values[name] = value[rows]
+    return replace(history, **values)
+
+
+def _cut(
+    data: StackData, models: Models, settings: TrainSettings, workers: int, limit: int | None, dtype: torch.dtype
+) -> list[np.ndarray]:
+    """Chunks that fit the cache, and for several workers in whole rounds, so that all are busy to the end."""
+    plan = chunks(data, models, settings, limit=limit, dtype=dtype)
+    if limit is not None or workers == 1 or not plan:
+        return plan
+    rounds = max(_ROUNDS, -(-len(plan) // workers))
+    return chunks(data, models, settings, limit=-(-len(models) // (rounds * workers)), dtype=dtype)
+
+
+class _Crew:
+    """Those who train: this process alone, or workers of joblib."""
+
+    def __init__(self, workers: int, backend: str | None) -> None:
+        self._workers, self._backend = workers, backend
+        try:
+            with nullcontext() if backend is None else joblib.parallel_config(backend=backend):
+                self.size: int = joblib.effective_n_jobs(workers)
+        except ValueError as error:
+            raise InputError(f"backend={backend!r} is not known to joblib ({error}); use 'loky', or None") from error
+
+    def train(self, data: StackData, models: Models, plan: list[np.ndarray], job: Job) -> Generator[Part]:
+        """Chunks as they are finished, with the places of their models."""
+        table = as_table(data)
+        tasks = ((number, table, models.take(places), job) for number, places in enumerate(plan))
+        results = (
+            starmap(train_chunk, tasks) if self.size == 1 else self._side_by_side(joblib.delayed(train_chunk)(*t) for t in tasks)
+        )
+        for number, part in results:
+            yield plan[number], part
+
+    def _side_by_side(self, calls: Iterator[Any]) -> Generator[tuple[int, History]]:
+        try:
+            parallel = self._parallel(return_as="generator_unordered")
+        except ValueError:  # not every backend can give results one by one
+            yield from self._in_rounds(calls)
+            return
+        results = parallel(calls)
+        try:
+            yield from results
+        finally:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # that results get lost, which is the purpose
+                results.close()  # stops workers that are still busy
+
+    def _in_rounds(self, calls: Iterator[Any]) -> Generator[tuple[int, History]]:
+        """As many chunks as workers at a time, so that a record never waits for more than its round."""
+        with self._parallel() as parallel:
+            while batch := list(islice(calls, self.size)):
+                yield from parallel(batch)
+
+    def _parallel(self, **options: str) -> Any:
+        return joblib.Parallel(n_jobs=self._workers, backend=self._backend, batch_size=1, mmap_mode="c", **options)
+
+
+def _best_score(history: History, metric: str) -> float:
+    """The best validation value of any model and epoch; NaN if there is none."""
+    values = history.of("valid", metric)
+    values = values[np.isfinite(values)]
+    if values.size == 0:
+        return math.nan
+    return float(values.max() if LARGER_IS_BETTER[metric] else values.min())

@@ -1,0 +1,108 @@
+"""The protocol: which model and which epoch stand for a fold, and what that is worth."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gar.errors import InputError
+from gar.metrics import LARGER_IS_BETTER, METRICS
+from gar.search.identity import model_columns
+from gar.stack import SPLITS, History, Models
+
+_PRECEDENCE = ("seed", "learning_rate", "weight_decay", "parameter")
+"""Which of two models with equal values wins: the one that is smaller in the first of these in which they differ."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The winner of every fold, in the order of fold numbers.
+
+    Example:
+        >>> import numpy as np
+        >>> chosen = Selection("mae", np.arange(2), np.array([3, 5]), np.array([9, 7]), np.arange(20.0).reshape(2, 2, 5))
+        >>> chosen.of("test", "mae"), chosen.mean("test", "mae"), chosen.std("test", "mae")
+        (array([ 5., 15.]), 10.0, 5.0)
+    """
+
+    metric: str
+    """The metric that chose."""
+    fold: np.ndarray
+    """Fold numbers, ``(F,)``."""
+    model: np.ndarray
+    """The place of each fold's winner among the models, ``(F,)``."""
+    epoch: np.ndarray
+    """Its epoch, counted from 0, ``(F,)``."""
+    values: np.ndarray
+    """All metrics of the winners, ``(F, splits, metrics)`` in the order of a history."""
+
+    def of(self, split: str, metric: str) -> np.ndarray:
+        """One metric of the winners on one split, ``(F,)``."""
+        if split not in SPLITS or metric not in METRICS:
+            raise InputError(f"a selection has splits {SPLITS} and metrics {METRICS}, not {split!r} and {metric!r}")
+        values: np.ndarray = self.values[:, SPLITS.index(split), METRICS.index(metric)]
+        return values
+
+    def mean(self, split: str, metric: str) -> float:
+        """Over folds."""
+        return float(self.of(split, metric).mean())
+
+    def std(self, split: str, metric: str) -> float:
+        """Over folds, divided by their number as in the paper."""
+        return float(self.of(split, metric).std())
+
+
+def select(history: History, models: Models, metric: str) -> Selection:
+    """For every fold the model and epoch that are best on its validation rows by ``metric``.
+
+    Any epoch with a finite value takes part, also those of a model before it failed or stopped: at that time it was a model like
+    any other. Of equal values the one with the smaller seed wins, then learning rate, decay, parameter, then the earlier epoch; so
+    the order of ``models`` does not matter.
+
+    Args:
+        history: of training or a search.
+        models: those of the history, in the same order.
+        metric: ``"mae"`` or ``"rmse"``, where smaller is better, ``"pearson"``, ``"spearman"`` or ``"r2"``, where larger is.
+
+    Example:
+        >>> import numpy as np
+        >>> from gar.stack import StackData, TrainSettings, train
+        >>> x = np.random.default_rng(0).normal(size=(60, 3))
+        >>> data = StackData(x, x.sum(1), [(np.arange(40), np.arange(40, 50), np.arange(50, 60))])
+        >>> models = Models.grid(learning_rates=(0.1, 1e-5))
+        >>> select(train(data, models, TrainSettings(epochs=5, batch_size=20)), models, "mae").model
+        array([0])
+    """
+    if len(history) != len(models):
+        raise InputError(f"history has {len(history)} models, models {len(models)}; pass the models that the history is of")
+    if len(models) == 0:
+        raise InputError("there are no models to select from; train at least one")
+    cost = history.of("valid", metric) * (-1.0 if LARGER_IS_BETTER[metric] else 1.0)
+    cost = np.where(np.isfinite(cost), cost, np.inf)
+    folds = np.unique(models.fold)
+    winners = [_winner(cost, _in_order(models, fold)) for fold in folds.tolist()]
+    for fold, (model, epoch) in zip(folds.tolist(), winners, strict=True):
+        if np.isinf(cost[model, epoch]):
+            raise _nothing_to_select(history, models, metric, fold)
+    model, epoch = np.array(winners).T
+    return Selection(metric, folds, model, epoch, history.metrics[model, epoch])
+
+
+def _in_order(models: Models, fold: int) -> np.ndarray:
+    """Places of a fold's models, by what they are and not by where they stand."""
+    mine = np.flatnonzero(models.fold == fold)
+    columns = {name: column[mine] for name, column in model_columns(models).items()}
+    first = [columns.pop(name) for name in _PRECEDENCE if name in columns]
+    return np.asarray(mine[np.lexsort([*columns.values(), *reversed(first)])])  # the last key is the first to be looked at
+
+
+def _winner(cost: np.ndarray, places: np.ndarray) -> tuple[int, int]:
+    """Model and epoch of the smallest cost, the first of equals."""
+    row, epoch = np.unravel_index(cost[places].argmin(), (len(places), cost.shape[1]))
+    return int(places[row]), int(epoch)
+
+
+def _nothing_to_select(history: History, models: Models, metric: str, fold: int) -> InputError:
+    mine = models.fold == fold
+    if (history.failed_epoch[mine] == 0).all():
+        return InputError(f"all {mine.sum()} models of fold {fold} failed in their first epoch; use smaller learning rates")
+    return InputError(f"no model of fold {fold} has a validation {metric}; give the fold validation rows with labels")

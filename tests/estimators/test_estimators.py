@@ -1,0 +1,201 @@
+"""The estimators as scikit-learn users meet them."""
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_diabetes, make_regression
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+from gar import GARRegressor, GARRegressorCV, InputError
+from gar.losses import registry
+
+QUICK_CV: dict[str, Any] = {"learning_rates": (1e-2, 3e-3), "weight_decays": (1e-3,), "epochs": 20, "cv": 3}
+
+
+def quick(**more: Any) -> GARRegressorCV:
+    return GARRegressorCV(**{**QUICK_CV, "random_state": 0, **more})
+
+
+def table(rows: int = 120, targets: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    x, y = make_regression(rows, 5, n_targets=targets, noise=1.0, random_state=0)
+    return x, y
+
+
+@pytest.mark.parametrize("estimator", [GARRegressor(epochs=30), GARRegressorCV(**{**QUICK_CV, "epochs": 30})], ids=["one", "cv"])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+def test_every_check_of_scikit_learn(estimator: Any) -> None:
+    """With an empty list of expected failures."""
+    results = check_estimator(estimator, expected_failed_checks={})
+    assert not [result["check_name"] for result in results if result["status"] in ("failed", "xfail")]
+    assert sum(result["status"] == "passed" for result in results) > 50
+
+
+def test_cv_reports_like_grid_search() -> None:
+    x, y = table()
+    model = quick().fit(x, y)
+    results = model.cv_results_
+    assert len(results["params"]) == 2 * 1 * 3
+    assert set(results["params"][0]) == {"batch_size", "learning_rate", "weight_decay", "alpha"}
+    scores = np.stack([results[f"split{fold}_test_score"] for fold in range(3)])
+    np.testing.assert_allclose(results["mean_test_score"], scores.mean(0))
+    best = int(results["rank_test_score"].argmin())
+    assert results["params"][best] == model.best_params_
+    assert model.best_score_ == pytest.approx(scores.mean(0).max())
+    assert model.alpha_ == model.best_params_["alpha"]
+    assert [p in results["params"] for p in model.fold_params_] == [True] * 3
+    models, history = model.history_[32]
+    assert len(models) == len(history) == 18
+
+
+def test_cv_predicts_with_the_mean_of_its_winners() -> None:
+    """Network and epoch that won a fold, found again from the history."""
+    x, y = table()
+    model = quick(scoring="mae").fit(x, y)
+    history = model.history_[32][1]
+    places = [history.of("valid", "mae").reshape(3, -1, 20)[fold].min(1).argmin() + fold * 6 for fold in range(3)]
+    np.testing.assert_array_equal(model.networks_.table.numpy(), history.best.table[places].numpy())
+    assert model.best_score_ < 0  # errors count negative
+    assert np.corrcoef(model.predict(x), y)[0, 1] > 0.95
+
+
+def test_refit_on_everything() -> None:
+    x, y = table()
+    model = quick(refit="best").fit(x, y)
+    alone = GARRegressor(
+        alpha=model.alpha_,
+        learning_rate=model.best_params_["learning_rate"],
+        weight_decay=model.best_params_["weight_decay"],
+        epochs=20,
+        random_state=0,
+    ).fit(x, y)
+    assert len(model.networks_) == 1
+    np.testing.assert_allclose(model.predict(x), alone.predict(x))
+
+
+@pytest.mark.parametrize("loss", list(registry))
+def test_every_loss_by_name(loss: str) -> None:
+    x, y = table()
+    parameter = registry[loss].parameter
+    assert GARRegressor(loss, epochs=30, random_state=0).fit(x, y).score(x, y) > 0.2
+    model = quick(loss=loss, learning_rates=(1e-2,)).fit(x, y)
+    assert model.score(x, y) > 0.2
+    assert len(model.cv_results_["params"]) == max(1, len(registry[loss].grid))
+    assert parameter is None or parameter in model.best_params_
+    assert hasattr(model, "alpha_") == (loss == "gar")
+
+
+def test_paper_preset() -> None:
+    """Its 45 combinations, small network and unscaled labels."""
+    x, y = table(60)
+    model = GARRegressorCV(preset="paper", cv=2, random_state=0).fit(x, y)
+    assert len(model.cv_results_["params"]) == 45
+    assert model.networks_.layout.sizes == (5, 16, 32, 16, 8, 1)
+    assert all(labels is None for _, labels in model.scalings_)
+
+
+def test_several_targets_and_missing_labels() -> None:
+    x, y = table(targets=3)
+    whole = GARRegressor(epochs=40, random_state=0).fit(x, y)
+    assert whole.predict(x).shape == (120, 3)
+    holes = y.copy()
+    holes[::3, 1] = np.nan
+    partial = GARRegressor(epochs=40, random_state=0).fit(x, holes)
+    assert np.corrcoef(partial.predict(x)[:, 1], y[:, 1])[0, 1] > 0.9
+    assert quick().fit(x, holes).predict(x).shape == (120, 3)
+
+
+def test_weights_are_copies_to_the_last_bit() -> None:
+    """Also when batches are smaller than the table, and with shuffled rows."""
+    x, y = table()
+    counts = np.random.default_rng(0).integers(0, 3, 120)
+    shuffled = np.random.default_rng(1).permutation(int(counts.sum()))
+    model = GARRegressor(epochs=5, random_state=0)
+    weighted = clone(model).fit(x, y, sample_weight=counts).predict(x)
+    copies = clone(model).fit(x.repeat(counts, 0)[shuffled], y.repeat(counts)[shuffled]).predict(x)
+    np.testing.assert_array_equal(weighted, copies)
+
+
+def test_workers_change_nothing() -> None:
+    x, y = table()
+    np.testing.assert_array_equal(quick().fit(x, y).predict(x), quick(n_jobs=2).fit(x, y).predict(x))
+
+
+def test_units_of_labels_do_not_matter() -> None:
+    x, y = table()
+    base = quick().fit(x, y).predict(x)
+    np.testing.assert_allclose(quick().fit(x, 1e4 * y + 1e6).predict(x), 1e4 * base + 1e6, rtol=1e-3)
+
+
+def test_frames_and_feature_names() -> None:
+    x, y = table()
+    names = [f"column {k}" for k in range(5)]
+    model = GARRegressor(epochs=5, random_state=0).fit(pd.DataFrame(x, columns=names), pd.Series(y))
+    assert list(model.feature_names_in_) == names
+    expected = model.predict(pd.DataFrame(x, columns=names))
+    by_polars = GARRegressor(epochs=5, random_state=0).fit(pl.DataFrame(x, schema=names), pl.Series(y))
+    np.testing.assert_array_equal(by_polars.predict(pl.DataFrame(x, schema=names)), expected)
+
+
+def test_scikit_learn_tools_take_it() -> None:
+    x, y = table()
+    pipeline = make_pipeline(StandardScaler(), GARRegressor(epochs=20, random_state=0))
+    assert cross_val_score(pipeline, x, y, cv=3).mean() > 0.8
+    search = GridSearchCV(GARRegressor(epochs=10, random_state=0), {"alpha": [0.5, 2.0]}, cv=2).fit(x, y)
+    assert search.best_params_["alpha"] in (0.5, 2.0)
+    model = quick(cv=list(GroupKFold(3).split(x, groups=np.arange(120) // 10))).fit(x, y)
+    restored = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(restored.predict(x), model.predict(x))
+    assert clone(model).get_params().keys() == model.get_params().keys()
+
+
+def test_it_learns_the_diabetes_table() -> None:
+    """As well as a linear model at least: R2 of 0.48 to 0.49 by five folds."""
+    x, y = load_diabetes(return_X_y=True)
+    model = quick(epochs=30)
+    assert cross_val_score(model, x, y, cv=3).mean() > 0.4
+
+
+X, Y = table(30)
+
+
+@pytest.mark.parametrize(
+    ("misuse", "message"),
+    [
+        (lambda: GARRegressor("gradient").fit(X, Y), "loss='gradient' is unknown"),
+        (lambda: quick(loss="l1").fit(X, Y), "loss='l1' is unknown"),
+        (lambda: quick(scoring="accuracy").fit(X, Y), "scoring='accuracy' is unknown"),
+        (lambda: quick(refit="all").fit(X, Y), "refit='all' is unknown"),
+        (lambda: quick(preset="icml").fit(X, Y), "preset='icml' is unknown"),
+        (lambda: quick(alphas=()).fit(X, Y), "alphas is empty"),
+        (lambda: quick(cv=31).fit(X, Y), "cv=31 folds are asked of n_samples=30 rows"),
+        (lambda: quick(cv=1).fit(X, Y), "cv=1"),
+        (lambda: quick().fit(X, np.ones(30)), "target 0 is 1 in all rows"),
+        (lambda: GARRegressor().fit(X, np.full((30, 1), np.nan)), "target 0 has no label at all"),
+        (lambda: GARRegressor(hidden_sizes="wide").fit(X, Y), "hidden_sizes='wide' is unknown"),
+        (lambda: GARRegressor(batch_size=0).fit(X, Y), "batch_size=0"),
+        (lambda: GARRegressor(alpha=-1.0).fit(X, Y), "alpha=-1"),
+        (lambda: GARRegressor(learning_rate=0.0).fit(X, Y), "learning_rate holds 0"),
+        (lambda: GARRegressor(optimizer="lbfgs").fit(X, Y), "optimizer='lbfgs' is unknown"),
+        (lambda: GARRegressor(optimizer="sgd", learning_rate=1e9, loss="mse").fit(X, Y), "training diverged"),
+        (lambda: quick(optimizer="sgd", learning_rates=(1e30,), loss="mse").fit(X, Y), "training diverged for every combination"),
+    ],
+)
+def test_misuse_is_explained(misuse: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        misuse()
+
+
+@pytest.mark.parametrize("x", [sparse.csr_matrix(X), np.where(X > 1, np.inf, X), [["a"] * 5] * 30], ids=["sparse", "inf", "text"])
+def test_tables_that_are_no_tables_of_numbers(x: Any) -> None:
+    """Sparse, infinite and text: scikit-learn's own errors, before anything is trained."""
+    with pytest.raises((TypeError, ValueError)):
+        GARRegressor().fit(x, Y)

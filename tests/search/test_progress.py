@@ -1,0 +1,69 @@
+"""One line on a terminal, a few lines in a log."""
+
+import io
+import math
+
+import pytest
+
+from gar.search import search
+from gar.search.progress import Progress
+from tests.search.problem import SETTINGS, small_data, small_models
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_terminal_shows_one_changing_line() -> None:
+    stream, clock = Terminal(), Clock()
+    bar = Progress(stream, 40, 10, "mae", clock=clock)
+    clock.now = 5.0
+    bar.update(10, 4.5)
+    assert bar.line() == "[############------------] 20/40 models, 2/s, 0:10 left, best validation mae 4.5"
+    clock.now = 10.0
+    bar.update(20, 5.0)
+    bar.close()
+    assert stream.getvalue().count("\n") == 1
+    assert stream.getvalue().count("\r") == 3
+    assert stream.getvalue().endswith("40/40 models, 3/s, best validation mae 4.5\n")
+
+
+def test_log_gets_a_line_every_ten_seconds() -> None:
+    stream, clock = io.StringIO(), Clock()
+    bar = Progress(stream, 100, 0, "pearson", clock=clock)
+    for second in range(25):
+        clock.now = float(second)
+        bar.update(1, second / 100)
+    bar.close()
+    lines = stream.getvalue().splitlines()
+    assert ["11/100" in lines[0], "21/100" in lines[1], "25/100" in lines[2]] == [True] * 3
+    assert lines[2].endswith("best validation pearson 0.24")
+    assert "\r" not in stream.getvalue()
+
+
+def test_nothing_measured_and_long_times() -> None:
+    clock = Clock()
+    bar = Progress(None, 10_000, 0, "mae", clock=clock)
+    clock.now = 10.0
+    bar.update(1, math.nan)
+    bar.close()
+    assert bar.line().endswith("1/10000 models, 0.1/s, 27:46:30 left")
+
+
+def test_search_is_quiet_unless_asked(capfd: pytest.CaptureFixture[str]) -> None:
+    models = small_models().take([1, 2, 3, 4])
+    search(small_data(), models, SETTINGS)
+    assert capfd.readouterr() == ("", "")
+    search(small_data(), models, SETTINGS, progress=True)
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "4/4 models" in err
+    assert "best validation mae" in err
