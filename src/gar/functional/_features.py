@@ -140,14 +140,14 @@ def unit_rows(features: Tensor) -> Tensor:
 class Order:
     """Rows in ascending order: ``places`` sorts them, ``follows`` is True where a value equals the one before it."""
 
-    def __init__(self, places: Tensor, follows: Tensor) -> None:
-        self.places, self.follows = places, follows
-        self.tied = is_traced() or bool(follows.any())
-        """Whether there may be equal values."""
+    def __init__(self, places: Tensor, follows: Tensor, rows: Tensor | None) -> None:
+        self.places, self.follows, self._rows = places, follows, rows
+        self.tied = rows is None or bool(rows.any())
+        """Whether there may be equal values; ``rows`` says where, None for anywhere."""
 
     def without_first(self) -> "Order":
         """The same without the first place of every row."""
-        return Order(self.places[..., 1:], self.follows[..., 1:])
+        return Order(self.places[..., 1:], self.follows[..., 1:], self._rows)
 
     def first(self) -> Tensor:
         """Where each place's group of equal values begins."""
@@ -166,10 +166,9 @@ class Order:
         numbers = torch.arange(self.places.shape[-1], device=self.places.device).expand(self.places.shape)
         if not self.tied:
             return numbers
-        if is_traced():
+        if self._rows is None:
             return bound(self.follows, numbers)
-        rows = self.follows.any(-1)  # few, unless labels are whole numbers
-        numbers = numbers.clone()
+        rows, numbers = self._rows, numbers.clone()  # rows with equal values are few, unless labels are whole numbers
         numbers[rows] = bound(self.follows[rows], numbers[rows])
         return numbers
 
@@ -177,10 +176,14 @@ class Order:
 def ascending(values: Tensor) -> Order:
     """Sort the last dimension. Eager mode on the CPU sorts with numpy, ten times as fast as torch on rows of a few hundred."""
     values = values.detach()
-    quick = values.device.type == "cpu" and not is_traced()
-    places = torch.from_numpy(_argsort(values.contiguous().numpy())) if quick else values.argsort(-1)
-    ranked = values.gather(-1, places)
-    return Order(places, ranked[..., 1:] == ranked[..., :-1])
+    if values.device.type != "cpu" or is_traced():
+        places = values.argsort(-1)
+        ranked = values.gather(-1, places)
+        return Order(places, ranked[..., 1:] == ranked[..., :-1], None)
+    places = torch.from_numpy(_argsort(values.contiguous().numpy()))
+    ordered = values.gather(-1, places).numpy()
+    follows = ordered[..., 1:] == ordered[..., :-1]
+    return Order(places, torch.from_numpy(follows), torch.from_numpy(np.asarray(follows.any(-1))))
 
 
 def _argsort(values: np.ndarray) -> np.ndarray:

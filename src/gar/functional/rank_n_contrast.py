@@ -91,13 +91,13 @@ def _value_and_gradient(rows: Rows, temperature: float | Tensor, order: Order) -
     sums = _suffix_sums(power)
     sums = sums.gather(-1, order.first()) if order.tied else sums
     sums = sums if rows.uniform else torch.where(share > 0, sums, 1.0)
-    if not bool((sums > 1e10 * torch.finfo(dtype).tiny).all()):
+    if not float(sums.min()) > 1e10 * torch.finfo(dtype).tiny:  # so for NaN, too
         return _by_autograd(rows, temperature, order)
-    value = (share * (sums.log() + largest - ranked)).sum((-2, -1))
+    value = (share * (sums.log() + (largest - ranked))).sum((-2, -1))
     inverse = (share / sums).cumsum(-1)
-    slopes = power * (inverse.gather(-1, order.last()) if order.tied else inverse) - share
-    slopes = torch.zeros_like(distance).scatter_(-1, order.places, slopes) / -temperature
-    return value, _by_features(slopes, distance, rows.features)
+    slopes = (inverse.gather(-1, order.last()) if order.tied else inverse).mul_(power).sub_(share)
+    slopes = torch.zeros_like(distance).scatter_(-1, order.places, slopes)
+    return value, _by_features(slopes, distance, rows.features) / -temperature
 
 
 def _share_of_pairs(rows: Rows, order: Order) -> Tensor:
