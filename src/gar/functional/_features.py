@@ -118,16 +118,18 @@ def _row_weight(
 def distances(features: Tensor) -> Tensor:
     """Euclidean distances of all rows, ``(..., n, n)``; coincident rows have distance 0 and no gradient.
 
-    Squared distances come from inner products, in double precision, since near rows would lose their digits in less.
+    Squared distances are one matrix product, ``(z_i, |z_i|^2, 1) . (-2 z_j, 1, |z_j|^2)``, in double precision, since near rows
+    would lose their digits in less.
     """
     exact = features.double()
     exact = exact - exact.mean(-2, keepdim=True).detach()
-    squares = exact.square().sum(-1)
-    between = torch.sub(squares.unsqueeze(-1) + squares.unsqueeze(-2), exact @ exact.mT, alpha=2)
-    rounding = 16.0 * torch.finfo(between.dtype).eps * squares.detach().amax(-1)[..., None, None]
+    squares = exact.square().sum(-1, keepdim=True)
+    ones = torch.ones_like(squares)
+    between = torch.cat([exact, squares, ones], -1) @ torch.cat([-2.0 * exact, ones, squares], -1).mT
+    rounding = 16.0 * torch.finfo(between.dtype).eps * squares.detach().amax(-2, keepdim=True)
+    between = between.to(features.dtype)
     coincident = between <= rounding  # False for NaN, which stays visible
-    between = torch.where(coincident, 1.0, between.to(features.dtype))
-    return torch.where(coincident, 0.0, between.sqrt())
+    return torch.where(coincident, 0.0, torch.where(coincident, 1.0, between).sqrt())
 
 
 def unit_rows(features: Tensor) -> Tensor:

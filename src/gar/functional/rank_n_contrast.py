@@ -68,7 +68,8 @@ def _plain(rows: Rows, temperature: float | Tensor, order: Order) -> Tensor:
 
 def _by_label_distance(rows: Rows) -> Order:
     """Partners of every row from near to far in label. If all rows count once, a row itself is taken off its list."""
-    gaps = rows.label_gaps().sum(-3)
+    gaps = rows.label_gaps()
+    gaps = gaps.squeeze(-3) if gaps.shape[-3] == 1 else gaps.sum(-3)
     if not rows.uniform or is_traced():
         return ascending(gaps)
     gaps.diagonal(dim1=-2, dim2=-1).fill_(-1.0)  # so a row itself comes first
@@ -86,14 +87,15 @@ def _value_and_gradient(rows: Rows, temperature: float | Tensor, order: Order) -
     ranked = (distance / -temperature).gather(-1, order.places)
     share = _share_of_pairs(rows, order)
     largest = ranked.amax(-1, keepdim=True)
-    power = (ranked - largest).exp_()
+    below = ranked - largest
+    power = below.exp()
     power = power if rows.uniform else power * rows.pair_weight().gather(-1, order.places)
     sums = _suffix_sums(power)
     sums = sums.gather(-1, order.first()) if order.tied else sums
     sums = sums if rows.uniform else torch.where(share > 0, sums, 1.0)
     if not float(sums.min()) > 1e10 * torch.finfo(dtype).tiny:  # so for NaN, too
         return _by_autograd(rows, temperature, order)
-    value = (share * (sums.log() + (largest - ranked))).sum((-2, -1))
+    value = _total(share, sums.log()) - _total(share, below)
     inverse = (share / sums).cumsum(-1)
     slopes = (inverse.gather(-1, order.last()) if order.tied else inverse).mul_(power).sub_(share)
     slopes = torch.zeros_like(distance).scatter_(-1, order.places, slopes)
@@ -110,13 +112,18 @@ def _share_of_pairs(rows: Rows, order: Order) -> Tensor:
     return pairs / (count + (count == 0))
 
 
+def _total(share: Tensor, values: Tensor) -> Tensor:
+    """Sum over all pairs, each by its share, which may be one number."""
+    return share * values.sum((-2, -1)) if share.ndim == 0 else (share * values).sum((-2, -1))
+
+
 def _suffix_sums(values: Tensor) -> Tensor:
     return values.flip(-1).cumsum(-1).flip(-1)
 
 
 def _by_features(slopes: Tensor, distance: Tensor, features: Tensor) -> Tensor:
     """From derivatives by distances to those by features: ``sum_j (g_ij + g_ji) (z_i - z_j) / |z_i - z_j|``."""
-    pull = torch.where(distance > 0, slopes / distance, 0.0)
+    pull = (slopes / distance).nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)  # coincident rows do not pull
     pull = pull + pull.mT
     features = features - features.mean(-2, keepdim=True)
     return pull.sum(-1, keepdim=True) * features - pull @ features
