@@ -59,6 +59,19 @@ def test_shards_equal_the_joined_batch(tmp_path: Path, sizes: tuple[int, ...], w
     torch.testing.assert_close(torch.cat([slopes for _, slopes in results]), leaf.grad, rtol=1e-10, atol=1e-13)
 
 
+def test_shards_in_single_precision(tmp_path: Path) -> None:
+    """Several targets in float32, far from zero: moments are merged in double precision."""
+    pred, target = torch.randn(40, 3) + 1000, torch.randn(40, 3) + 1000
+    leaf = pred.clone().requires_grad_()
+    whole = gar_loss(leaf, target)
+    whole.backward()
+    shards = [(*part, None) for part in zip(pred.split((25, 15)), target.split((25, 15)), strict=True)]
+    results = run(2, tmp_path, sharded_loss, shards, {})
+    for value, _ in results:
+        torch.testing.assert_close(value, whole.detach(), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(torch.cat([slopes for _, slopes in results]), leaf.grad, rtol=1e-2, atol=1e-5)
+
+
 def one_column(rank: int, world: int, pred: torch.Tensor, target: torch.Tensor) -> tuple[torch.Tensor, int]:
     """A plain vector over two ranks, and how many numbers were sent."""
     sent = 0

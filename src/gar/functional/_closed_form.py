@@ -74,6 +74,10 @@ class _TracedGradient(torch.autograd.Function):
         return gradient if weight is None else weight * gradient, None, None, None, None
 
 
+_LARGE = 16384
+"""Above so many values memory is used again, since fresh pages cost more than arithmetic; below, a plain operation is quicker."""
+
+
 class _CentredBatch:
     """Centred errors and predictions of a batch, worked on in place: three arrays of the size of the predictions at most.
 
@@ -83,23 +87,26 @@ class _CentredBatch:
     def __init__(self, columns: Columns) -> None:
         pred, target, self.weight = columns[:3]
         self.single = pred.ndim == 1 and pred.device.type == "cpu"
-        self.size = float(pred.shape[-1]) if self.weight is None else self._total(self.weight)
+        size = float(pred.shape[-1]) if self.weight is None else self._total(self.weight)
+        self._divisor, self._unit = size + (size == 0), rounding_unit(pred)
         spare, mean_target, target_square = self._centre(target)
         self.error = pred - target
         self.sign = self.error.sign()
         absolute = self._dot(self.error, self.sign)
         _, mean_error, error_square = self._centre(self.error, out=self.error)
-        self.pred, mean_pred, pred_square = self._centre(pred, out=spare)
+        self.pred, mean_pred, pred_square = self._centre(pred, out=spare if pred.numel() > _LARGE else None)
         cross = self._dot(self.pred, self.error)
-        means = (mean_pred, mean_target, mean_error)
-        self.moments = Moments(self.size, *means, absolute, error_square, pred_square, target_square, cross)
+        self.moments = Moments(size, mean_pred, mean_target, mean_error, absolute, error_square, pred_square, target_square, cross)
 
     def _centre(self, values: Tensor, out: Tensor | None = None) -> tuple[Tensor, Number, Number]:
-        """Values minus their mean, that mean, and the sum of squares that is left. Memory is used again: new pages are slow."""
+        """Values minus their mean, that mean, and the sum of squares that is left."""
         mean = self._mean(values)
-        centred = values.sub_(_factor(mean)) if out is values else torch.sub(values, _factor(mean), out=out)
+        if out is None:
+            centred = values - _factor(mean)
+        else:
+            centred = values.sub_(_factor(mean)) if out is values else torch.sub(values, _factor(mean), out=out)
         square = self._dot(centred, centred) if self.single else None
-        if square is None or abs(mean) * rounding_unit(values) > 1e-4 * (square / max(self.size, 1.0)) ** 0.5:
+        if square is None or abs(mean) * self._unit > 1e-4 * (square / self._divisor) ** 0.5:
             # A mean is a rounded number. Where it is large against the spread, the rounding shows: take that out as well.
             rest = self._mean(centred)
             centred.sub_(_factor(rest))
@@ -107,7 +114,7 @@ class _CentredBatch:
         return centred, mean, square
 
     def _mean(self, values: Tensor) -> Number:
-        return self._total(values if self.weight is None else self.weight * values) / (self.size + (self.size == 0))
+        return self._total(values if self.weight is None else self.weight * values) / self._divisor
 
     def _total(self, values: Tensor) -> Number:
         return values.sum().item() if self.single else values.sum(-1)
@@ -118,8 +125,11 @@ class _CentredBatch:
 
     def recentre(self, merged: Moments) -> None:
         """Centre at the means of a larger batch that this one is part of, and take over its moments."""
-        self.error.sub_(_factor(merged.mean_error - self.moments.mean_error))
-        self.pred.sub_(_factor(merged.mean_pred - self.moments.mean_pred))
+        for values, shift in (
+            (self.error, merged.mean_error - self.moments.mean_error),
+            (self.pred, merged.mean_pred - self.moments.mean_pred),
+        ):
+            values.sub_(shift if isinstance(shift, float) else _factor(shift).to(values.dtype))
         self.moments = merged
 
     def as_result(self, value: Number) -> Tensor:

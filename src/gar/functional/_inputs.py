@@ -97,6 +97,8 @@ def as_columns(
 ) -> Columns:
     """Check everything a caller can get wrong and return the inputs as :class:`Columns`."""
     pred, target = checked_pair(pred, target)
+    if pred.ndim == 1 and sample_weight is None and mask is None and nan_policy == "propagate" and pairs == "batch" and len(pred):
+        return Columns(pred, target, None, None)  # nothing left to ask or to lay out
     weight = _element_weight(pred, target, sample_weight, mask, nan_policy, pairs)
     if weight is not None:
         # What does not count may hold NaN: 0 * NaN is NaN, so it is replaced and not just multiplied away.
