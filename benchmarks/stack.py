@@ -1,7 +1,7 @@
 """How much faster a stack is than one model after another, and how near to the speed of the machine.
 
-    python benchmarks/stack.py            # all ratios
-    python benchmarks/stack.py --quick    # fewer epochs
+    python -m benchmarks.stack            # all ratios
+    python -m benchmarks.stack --quick    # fewer epochs
 
 Both sides run on one thread, in turns, so that a busy machine slows both. The rival is plain PyTorch: ``nn.Sequential``,
 ``torch.optim.SGD``, ``DataLoader``, the loss as its equations stand in the paper, and metrics by numpy and scipy after every
