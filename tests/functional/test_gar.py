@@ -208,3 +208,18 @@ def test_compiled_by_inductor() -> None:
     compiled(leaf, target).backward()
     torch.testing.assert_close(leaf.grad, slope(pred, target, alpha=0.5), rtol=1e-4, atol=1e-7)
     torch.testing.assert_close(compiled(pred, target), gar_loss(pred, target, alpha=0.5), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(8,), (8, 1), (8, 2), (3, 8, 2)], ids=str)
+@pytest.mark.parametrize("form", ["log", "exp"])
+def test_no_number_is_fetched_from_another_device(shape: tuple[int, ...], form: str) -> None:
+    """The meta device has shapes but no numbers: whatever would wait for a GPU, or assume the CPU, fails on it."""
+    leaf, target = torch.randn(shape, device="meta", requires_grad=True), torch.randn(shape, device="meta")
+    mask = torch.ones(shape, dtype=torch.bool, device="meta")
+    for more in ({}, {"mask": mask}):
+        value = gar_loss(leaf, target, alpha=0.5, form=form, nan_policy="propagate", **more)  # type: ignore[arg-type]
+        value.sum().backward()
+        assert value.shape == shape[:-2]
+        assert leaf.grad is not None
+        assert leaf.grad.shape == shape
+        assert leaf.grad.device.type == "meta"

@@ -17,7 +17,7 @@ every_smooth_loss = pytest.mark.parametrize("case", [case for case in CASES if c
 every_loss_of_predictions = pytest.mark.parametrize("case", [case for case in CASES if case.perfect is not None], ids=str)
 
 
-def close(one: Tensor, other: Tensor | float, tolerance: float = 1e-9) -> None:
+def assert_close(one: Tensor, other: Tensor | float, tolerance: float = 1e-9) -> None:
     torch.testing.assert_close(one, torch.as_tensor(other, dtype=one.dtype), rtol=tolerance, atol=tolerance)
 
 
@@ -36,14 +36,14 @@ def test_equals_its_slow_definition(case: Case, batch: int, targets: int, scale:
     inputs = inputs._replace(pred=inputs.pred * scale, target=inputs.target * scale)
     for value in case.values:
         expected = case.reference(inputs, value if case.parameter else None)
-        close(case.loss(inputs, value), expected, 1e-8)
+        assert_close(case.loss(inputs, value), expected, 1e-8)
 
 
 @every_loss
 def test_one_dimension_is_one_target(case: Case) -> None:
     inputs = make_inputs(targets=1)
     flat = inputs._replace(pred=inputs.pred[:, 0], target=inputs.target[:, 0])
-    close(case.loss(flat), case.loss(inputs), 1e-14)
+    assert_close(case.loss(flat), case.loss(inputs), 1e-14)
 
 
 @every_loss
@@ -56,8 +56,8 @@ def test_leading_dimensions_are_independent_models(case: Case) -> None:
     for index in np.ndindex(2, 3):
         alone = Inputs(*(part[index] for part in inputs))
         value = float(values[index]) if case.parameter else None
-        close(together[index], case.loss(alone, value), 1e-12)
-        close(all_gradients[index], gradient(case, alone, value=value), 1e-12)
+        assert_close(together[index], case.loss(alone, value), 1e-12)
+        assert_close(all_gradients[index], gradient(case, alone, value=value), 1e-12)
 
 
 @every_smooth_loss
@@ -78,7 +78,7 @@ def test_gradients_and_their_gradients(case: Case, targets: int) -> None:
 def test_order_of_rows_does_not_matter(case: Case) -> None:
     inputs = make_inputs(batch=8)
     shuffle = torch.randperm(8)
-    close(case.loss(Inputs(*(part[shuffle] for part in inputs))), case.loss(inputs), 1e-12)
+    assert_close(case.loss(Inputs(*(part[shuffle] for part in inputs))), case.loss(inputs), 1e-12)
 
 
 @every_loss
@@ -87,17 +87,17 @@ def test_integer_weights_are_copies(case: Case, counts: list[int]) -> None:
     inputs = make_inputs(batch=6)
     weight = torch.tensor(counts, dtype=torch.float64)
     copies = Inputs(*(part.repeat_interleave(torch.tensor(counts), 0) for part in inputs))
-    close(case.loss(inputs, sample_weight=weight), case.loss(copies), 1e-7)
+    assert_close(case.loss(inputs, sample_weight=weight), case.loss(copies), 1e-7)
     if case.smooth:
         rows = gradient(case, copies).split([k for k in counts if k])
         summed = torch.stack([part.sum(0) for part in rows])
-        close(gradient(case, inputs, sample_weight=weight)[weight > 0], summed, 1e-6)
+        assert_close(gradient(case, inputs, sample_weight=weight)[weight > 0], summed, 1e-6)
 
 
 @every_loss
 def test_weights_of_one_are_no_weights(case: Case) -> None:
     inputs = make_inputs()
-    close(case.loss(inputs, sample_weight=torch.ones(7, dtype=torch.float64)), case.loss(inputs), 1e-12)
+    assert_close(case.loss(inputs, sample_weight=torch.ones(7, dtype=torch.float64)), case.loss(inputs), 1e-12)
 
 
 @every_loss
@@ -106,9 +106,9 @@ def test_a_mask_is_a_subset(case: Case) -> None:
     mask = torch.tensor([True, False, True, True, False, True, True, True])
     subset = Inputs(*(part[mask] for part in inputs))
     hidden = Inputs(*(torch.where(mask[:, None], part, torch.nan) for part in inputs))
-    close(case.loss(hidden, mask=mask), case.loss(subset), 1e-12)
+    assert_close(case.loss(hidden, mask=mask), case.loss(subset), 1e-12)
     slopes = gradient(case, hidden, mask=mask)
-    close(slopes[mask], gradient(case, subset), 1e-12)
+    assert_close(slopes[mask], gradient(case, subset), 1e-12)
     assert not slopes[~mask].any()
 
 
@@ -118,7 +118,7 @@ def test_missing_labels_are_left_out(case: Case) -> None:
     keep = torch.tensor([True, True, False, True, True, True, False])
     labels = torch.where(keep[:, None], inputs.target, torch.nan)
     subset = Inputs(*(part[keep] for part in inputs))
-    close(case.loss(inputs._replace(target=labels), nan_policy="omit"), case.loss(subset), 1e-12)
+    assert_close(case.loss(inputs._replace(target=labels), nan_policy="omit"), case.loss(subset), 1e-12)
 
 
 @every_loss
@@ -130,21 +130,21 @@ def test_missing_labels_of_one_target(case: Case) -> None:
     labels[~keep, 1] = torch.nan
     got = case.loss(inputs._replace(target=labels), nan_policy="omit")
     if case.learns == "features":
-        close(got, case.loss(Inputs(*(part[keep] for part in inputs))), 1e-12)
+        assert_close(got, case.loss(Inputs(*(part[keep] for part in inputs))), 1e-12)
     elif case.name.startswith(("gar", "mae_pearson")):  # not a mean over targets of a loss: aggregated after that mean
         mask = torch.stack([torch.ones_like(keep), keep], -1)
-        close(got, case.loss(inputs, mask=mask), 1e-12)
+        assert_close(got, case.loss(inputs, mask=mask), 1e-12)
     else:
         first = case.loss(inputs._replace(pred=inputs.pred[:, :1], target=inputs.target[:, :1]))
         second = case.loss(inputs._replace(pred=inputs.pred[keep, 1:], target=inputs.target[keep, 1:]))
-        close(got, (first + second) / 2, 1e-12)
+        assert_close(got, (first + second) / 2, 1e-12)
 
 
 @every_loss_of_predictions
 def test_a_perfect_prediction(case: Case) -> None:
     inputs = make_inputs()
     perfect = inputs._replace(pred=inputs.target.clone())
-    close(case.loss(perfect), case.perfect or 0.0, 1e-9)
+    assert_close(case.loss(perfect), case.perfect or 0.0, 1e-9)
     assert not gradient(case, perfect).any()
 
 
@@ -195,10 +195,10 @@ def test_half_precision_is_computed_in_single(case: Case, dtype: torch.dtype) ->
     half = Inputs(*(part.to(dtype) for part in inputs))
     single = Inputs(*(part.float() for part in half))
     assert case.loss(half).dtype == torch.float32
-    close(case.loss(half), case.loss(single), 1e-6)
+    assert_close(case.loss(half), case.loss(single), 1e-6)
     slopes = gradient(case, half)
     assert slopes.dtype == dtype
-    close(slopes.float(), gradient(case, single), 0.02)
+    assert_close(slopes.float(), gradient(case, single), 0.02)
 
 
 @every_loss
@@ -209,19 +209,19 @@ def test_autocast_changes_nothing(case: Case) -> None:
         inside = case.loss(case.with_learned(inputs, leaf))
     inside.backward()
     assert inside.dtype == torch.float32
-    close(inside.detach(), case.loss(inputs), 1e-6)
+    assert_close(inside.detach(), case.loss(inputs), 1e-6)
     assert leaf.grad is not None
-    close(leaf.grad, gradient(case, inputs), 1e-6)
+    assert_close(leaf.grad, gradient(case, inputs), 1e-6)
 
 
 @every_loss
 def test_vmap_and_grad(case: Case) -> None:
     inputs = make_inputs(3)
     one_by_one = torch.func.vmap(lambda *parts: case.loss(Inputs(*parts)), randomness="different")
-    close(one_by_one(*inputs), case.loss(inputs), 1e-10)
+    assert_close(one_by_one(*inputs), case.loss(inputs), 1e-10)
     alone = Inputs(*(part[0] for part in inputs))
     slopes = torch.func.grad(lambda x: case.loss(case.with_learned(alone, x)))(case.learned(alone))
-    close(slopes, gradient(case, alone), 1e-9)
+    assert_close(slopes, gradient(case, alone), 1e-9)
 
 
 @every_loss
@@ -237,9 +237,9 @@ def test_traces_as_one_graph(case: Case) -> None:
     leaf = case.learned(inputs).clone().requires_grad_()
     value = compiled(leaf)
     value.sum().backward()
-    close(value.detach(), case.loss(inputs), 1e-10)
+    assert_close(value.detach(), case.loss(inputs), 1e-10)
     assert leaf.grad is not None
-    close(leaf.grad, gradient(case, inputs), 1e-9)
+    assert_close(leaf.grad, gradient(case, inputs), 1e-9)
 
 
 @every_loss

@@ -138,12 +138,15 @@ class _CentredBatch:
             return torch.full((), value, dtype=self.error.dtype)
         return torch.as_tensor(value, dtype=self.error.dtype, device=self.error.device)
 
+    def _per_column(self, coefficient: Number) -> Tensor:
+        return torch.as_tensor(coefficient).to(self.error).reshape(*self.error.shape[:-1], 1)
+
     def combine(self, by_sign: Number, by_error: Number, by_pred: Number) -> Tensor:
         """The gradient, built in the place of the errors."""
         if self.single:
             result = self.error.mul_(by_error).add_(self.pred, alpha=by_pred).add_(self.sign, alpha=by_sign)
         else:
-            by_sign, by_error, by_pred = (_factor(torch.as_tensor(c).to(self.error)) for c in (by_sign, by_error, by_pred))
+            by_sign, by_error, by_pred = map(self._per_column, (by_sign, by_error, by_pred))
             result = self.error.mul_(by_error).addcmul_(self.pred, by_pred).addcmul_(self.sign, by_sign)
         return result if self.weight is None else result.mul_(self.weight)
 
