@@ -15,7 +15,7 @@ from gar.functional._inputs import check_choice
 from gar.losses import registry
 from gar.stack import Fold, Scaling, StackedMLP, TrainSettings
 
-AUTO_WIDTHS = (256, 256)
+AUTO_WIDTHS = (128, 128)
 
 
 class NetworkRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]

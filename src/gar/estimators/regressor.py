@@ -16,7 +16,7 @@ class GARRegressor(NetworkRegressor):
     Args:
         loss: a name of :data:`gar.losses.registry`.
         alpha: GAR's alpha; other losses take their parameter from ``loss_options``.
-        hidden_sizes: widths of the hidden layers; ``"auto"`` is two layers of 256, ``"paper"`` the paper's by number of features.
+        hidden_sizes: widths of the hidden layers; ``"auto"`` is two layers of 128, ``"paper"`` the paper's by number of features.
         learning_rate: at the first epoch.
         weight_decay: of the optimiser.
         epochs: passes over the rows.
@@ -44,7 +44,7 @@ class GARRegressor(NetworkRegressor):
         alpha: float = 1.0,
         *,
         hidden_sizes: Any = "auto",
-        learning_rate: float = 3e-3,
+        learning_rate: float = 1e-2,
         weight_decay: float = 1e-2,
         epochs: int = 100,
         batch_size: int = 32,

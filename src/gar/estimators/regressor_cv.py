@@ -60,7 +60,7 @@ class GARRegressorCV(NetworkRegressor):
         learning_rates: to try.
         weight_decays: to try.
         batch_sizes: to try.
-        hidden_sizes: widths of the hidden layers; ``"auto"`` is two layers of 256, ``"paper"`` the paper's by number of features.
+        hidden_sizes: widths of the hidden layers; ``"auto"`` is two layers of 128, ``"paper"`` the paper's by number of features.
         epochs: passes over the rows.
         cv: number of folds, a splitter of scikit-learn, or a list of (train, test) rows.
         scoring: ``"pearson"``, ``"spearman"``, ``"r2"``, ``"mae"`` or ``"rmse"`` on the rows left out.
@@ -97,7 +97,7 @@ class GARRegressorCV(NetworkRegressor):
         loss: str = "gar",
         alphas: Sequence[float] = (0.1, 1.0, 10.0),
         *,
-        learning_rates: Sequence[float] = (1e-2, 3e-3, 1e-3),
+        learning_rates: Sequence[float] = (2e-2, 1e-2, 3e-3),
         weight_decays: Sequence[float] = (1e-1, 1e-3),
         batch_sizes: Sequence[int] = (32,),
         hidden_sizes: Any = "auto",
