@@ -93,6 +93,15 @@ def test_every_loss_by_name(loss: str) -> None:
     assert hasattr(model, "alpha_") == (loss == "gar")
 
 
+def test_grids_of_one_number_and_arrays() -> None:
+    x, y = table(40)
+    single = quick(alphas=1.0, learning_rates=0.01, weight_decays=1e-3, batch_sizes=16, epochs=2).fit(x, y)
+    assert len(single.cv_results_["params"]) == 1
+    several = quick(loss="huber", parameters=np.array([0.5, 1.0]), learning_rates=0.01, epochs=2).fit(x, y)
+    assert len(several.cv_results_["params"]) == 2
+    assert GARRegressor("huber", loss_options={"delta": 0.5}, epochs=2).fit(x, y).predict(x).shape == (40,)
+
+
 def test_paper_preset() -> None:
     """Its 45 combinations, small network and unscaled labels."""
     x, y = table(60)
@@ -183,6 +192,11 @@ X, Y = table(30)
         (lambda: GARRegressor(hidden_sizes="wide").fit(X, Y), "hidden_sizes='wide' is unknown"),
         (lambda: GARRegressor(batch_size=0).fit(X, Y), "batch_size=0"),
         (lambda: GARRegressor(alpha=-1.0).fit(X, Y), "alpha=-1"),
+        (lambda: GARRegressor(loss_options={"delta": 1}).fit(X, Y), "loss_options has 'delta', but 'gar' takes alpha"),
+        (lambda: GARRegressor(loss_options={"alpha": 1}).fit(X, Y), "alpha is given to the models and in loss_options"),
+        (lambda: GARRegressor(device="gpu").fit(X, Y), "device='gpu' is not known to torch"),
+        (lambda: GARRegressor(hidden_sizes=("a",)).fit(X, Y), "hidden_sizes='a' is not a positive whole number"),
+        (lambda: quick(n_jobs=0).fit(X, Y), "workers=0"),
         (lambda: GARRegressor(learning_rate=0.0).fit(X, Y), "learning_rate holds 0"),
         (lambda: GARRegressor(optimizer="lbfgs").fit(X, Y), "optimizer='lbfgs' is unknown"),
         (lambda: GARRegressor(optimizer="sgd", learning_rate=1e9, loss="mse").fit(X, Y), "training diverged"),

@@ -84,10 +84,21 @@ MISUSES: list[tuple[str, Callable[[], Any], str]] = [
     ("unknown balance", lambda: mae_pearson_loss(ROW, ROW, balance="equal"), "balance='equal'"),  # type: ignore[arg-type]
     ("unknown balance of a module", lambda: MAEPearsonLoss(balance="equal"), "balance='equal'"),  # type: ignore[arg-type]
     ("nothing to aggregate", lambda: aggregate([]), "losses is empty"),
+    ("numbers to aggregate", lambda: aggregate([1.0, 2.0]), r"losses\[0\] is a float"),  # type: ignore[list-item]
+    ("losses of other shapes", lambda: aggregate([ROW, ROW[:2]]), r"losses\[0\] has shape \(4,\), losses\[1\] \(2,\)"),
+    ("one weight for all", lambda: GARLoss(weights=2.0), "weights=2.0 is a number"),  # type: ignore[arg-type]
+    ("eps as text", lambda: GARLoss(eps="a"), "eps='a' is a str"),  # type: ignore[arg-type]
+    ("negative eps", lambda: normalized_difference_loss(ROW, ROW, eps=-1.0), "eps=-1.0"),
+    ("negative eps of MAE-Pearson", lambda: mae_pearson_loss(ROW, ROW, eps=-1.0), "eps=-1.0"),
+    ("predictions of ConR as a list", lambda: conr_loss(FEATURES, [1.0], ROW), "pred is a list"),  # type: ignore[arg-type]
+    ("integer predictions of ConR", lambda: conr_loss(FEATURES, torch.arange(4), ROW), "pred has dtype torch.int64"),
+    ("predictions of ConR elsewhere", lambda: conr_loss(FEATURES, ROW.to("meta"), ROW), "pred is on meta"),
+    ("negative window", lambda: conr_loss(FEATURES, ROW, ROW, window=-1.0), "window=-1.0"),
+    ("a mask elsewhere", lambda: ranksim_loss(FEATURES, ROW, mask=(ROW > 0).to("meta")), "features is on cpu, mask on meta"),
     ("integers to aggregate", lambda: aggregate(torch.tensor([1, 2])), "floating-point"),
     ("features of one dimension", lambda: rank_n_contrast_loss(ROW, ROW), r"features have shape \(4,\)"),
     ("features of other rows", lambda: ranksim_loss(FEATURES, torch.zeros(5)), r"target \(5,\).*\(4,\)"),
-    ("features on another device", lambda: ranksim_loss(FEATURES, ROW.to("meta")), "features are on cpu"),
+    ("features on another device", lambda: ranksim_loss(FEATURES, ROW.to("meta")), "features is on cpu"),
     ("predictions unlike labels", lambda: conr_loss(FEATURES, COLUMN, ROW), r"pred has shape \(4, 1\), target \(4,\)"),
     ("weights unlike rows", lambda: conr_loss(FEATURES, ROW, ROW, sample_weight=torch.ones(4, 1)), "one value per row"),
     ("temperature of zero", lambda: RankNContrastLoss(temperature=0.0), "temperature=0.0"),

@@ -102,7 +102,7 @@ def train_settings(
 def _widths(hidden_sizes: Any, features: int) -> tuple[int, ...]:
     """``"auto"``, ``"paper"`` (by the number of features), or widths as they are given."""
     if not isinstance(hidden_sizes, str):
-        return tuple(int(width) for width in np.atleast_1d(hidden_sizes))
+        return tuple(np.atleast_1d(hidden_sizes).tolist())
     check_choice(hidden_sizes, ("auto", "paper"), "hidden_sizes")
     if hidden_sizes == "auto":
         return AUTO_WIDTHS
@@ -116,7 +116,10 @@ def check_loss(loss: Any) -> None:
 def resolved_device(device: str) -> torch.device:
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return torch.device(device)
+    try:
+        return torch.device(device)
+    except RuntimeError as error:
+        raise InputError(f"device={device!r} is not known to torch; use 'auto', 'cpu' or 'cuda'") from error
 
 
 def drawn_seed(random_state: Any) -> int:

@@ -180,9 +180,8 @@ class GARRegressorCV(NetworkRegressor):
     def _parameter(self) -> tuple[str | None, Sequence[float] | None]:
         """Name and values of the parameter of the loss."""
         spec = registry[self.loss]
-        if self.loss == "gar":
-            return spec.parameter, self.alphas
-        return spec.parameter, self.parameters or spec.grid or None
+        values = self.alphas if self.loss == "gar" else spec.grid if self.parameters is None else self.parameters
+        return spec.parameter, np.atleast_1d(values).tolist() or None
 
     def _settings(self, features: int, batch_size: int, **more: Any) -> TrainSettings:
         recipe = {name: self._recipe[name] for name in ("hidden_sizes", "epochs", "optimizer", "schedule")}
@@ -194,13 +193,15 @@ class GARRegressorCV(NetworkRegressor):
         models = Models.grid(
             folds=range(len(data.folds)),
             seeds=(seed,),
-            learning_rates=self._recipe["learning_rates"],
-            weight_decays=self._recipe["weight_decays"],
+            learning_rates=np.atleast_1d(self._recipe["learning_rates"]),
+            weight_decays=np.atleast_1d(self._recipe["weight_decays"]),
             parameters=self._parameter[1],
         )
         settings = self._settings(data.x.shape[1], batch_size, keep_best=self.scoring, monitor=self.scoring)
         device = resolved_device(self.device)
-        history = search(data, models, settings, workers=self.n_jobs or 1, progress=self.verbose, device=device)
+        history = search(
+            data, models, settings, workers=1 if self.n_jobs is None else self.n_jobs, progress=self.verbose, device=device
+        )
         return _Trial(batch_size, models, history)
 
     def _judge(self, trials: list[_Trial], folds: int) -> StackedMLP:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gar.errors import InputError
-from gar.functional._inputs import NanPolicy, Pairs, check_choice
+from gar.functional._inputs import NanPolicy, Pairs, check_choice, check_eps
 from gar.functional._moments import Moments, mean_absolute_error, one_minus_pearson, variance_of_errors
 from gar.functional._numbers import Number, Numbers
 from gar.functional.aggregation import Form
@@ -32,8 +32,7 @@ class GARSettings:
         check_choice(self.nan_policy, ("raise", "omit", "propagate"), "nan_policy")
         if self.correction not in (0, 1):
             raise InputError(f"correction={self.correction!r}; expected 0 (divide by n) or 1 (by n - 1)")
-        if not 0 < self.eps < 1:
-            raise InputError(f"eps={self.eps!r}; expected a small positive number such as 1e-7")
+        check_eps(self.eps)
         object.__setattr__(self, "components", _checked_components(self.components))
         object.__setattr__(self, "weights", _checked_weights(self.weights, self.components))
 
@@ -55,6 +54,8 @@ def _checked_components(components: Sequence[Component]) -> tuple[Component, ...
 def _checked_weights(weights: Sequence[float] | None, components: Sequence[Component]) -> tuple[float, ...] | None:
     if weights is None:
         return None
+    if isinstance(weights, float | int):
+        raise InputError(f"weights={weights!r} is a number; expected one for each of the components {tuple(components)!r}")
     if len(weights) != len(components):
         raise InputError(f"weights={tuple(weights)!r} has {len(weights)} values for {len(components)} components {components!r}")
     if not all(0 < w < float("inf") for w in weights):

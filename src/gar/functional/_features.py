@@ -16,9 +16,9 @@ from gar.errors import InputError
 from gar.functional._inputs import (
     NanPolicy,
     check_choice,
+    check_device,
     check_labels,
     check_mask,
-    check_rows,
     check_tensor,
     check_weight,
     compute_dtype,
@@ -80,8 +80,7 @@ def as_rows(
             f"features have shape {tuple(features.shape)}, target {tuple(target.shape)}; expected labels of shape "
             f"{tuple(rows)} or {(*rows, 'targets')}"
         )
-    if features.device != target.device:
-        raise InputError(f"features are on {features.device}, target on {target.device}; use target.to(features.device)")
+    check_device(features, target, "target", one_name="features")
     dtype = compute_dtype(features, target)
     features, target = features.to(dtype), target.to(dtype)
     weight = _row_weight(features, target, sample_weight, mask, nan_policy)
@@ -100,19 +99,27 @@ def _row_weight(
     weight = features.new_ones(rows)
     weighted = sample_weight is not None or mask is not None
     if sample_weight is not None:
-        check_rows(sample_weight, rows, "sample_weight", "a loss on features")
+        _check_rows(sample_weight, features, "sample_weight")
         weight = sample_weight.to(weight)
         check_weight(weight)
     if mask is not None:
         check_mask(mask)
         mask = mask.all(-1) if mask.shape == target.shape and mask.shape != rows else mask
-        check_rows(mask, rows, "mask", "a loss on features")
+        _check_rows(mask, features, "mask")
         weight = weight * mask
     if nan_policy == "omit":
         weight = weight * ~target.isnan().any(-1)
     elif nan_policy == "raise":
         check_labels(target.where((weight > 0).unsqueeze(-1), 0.0) if weighted else target)
     return weight
+
+
+def _check_rows(value: Tensor, features: Tensor, name: str) -> None:
+    check_tensor(value, name)
+    rows = tuple(features.shape[:-1])
+    if value.shape != rows:
+        raise InputError(f"{name} has shape {tuple(value.shape)}, but a loss on features needs one value per row: {rows}")
+    check_device(features, value, name, one_name="features")
 
 
 def distances(features: Tensor) -> Tensor:
@@ -176,7 +183,7 @@ class Order:
 
 
 def ascending(values: Tensor) -> Order:
-    """Sort the last dimension. Eager mode on the CPU sorts with numpy, ten times as fast as torch on rows of a few hundred."""
+    """Sort the last dimension. Eager mode on the CPU sorts with numpy, which is much faster than torch on rows of a few hundred."""
     values = values.detach()
     if values.device.type != "cpu" or is_traced():
         places = values.argsort(-1)

@@ -165,21 +165,14 @@ def check_tensor(value: object, name: str) -> None:
         raise InputError(f"{name} has dtype {value.dtype}; expected real numbers: use {name}.real")
 
 
-def check_device(pred: Tensor, other: Tensor, name: str) -> None:
-    if pred.device != other.device:
-        raise InputError(f"pred is on {pred.device}, {name} on {other.device}; use {name}.to(pred.device)")
+def check_device(one: Tensor, other: Tensor, name: str, *, one_name: str = "pred") -> None:
+    if one.device != other.device:
+        raise InputError(f"{one_name} is on {one.device}, {name} on {other.device}; use {name}.to({one_name}.device)")
 
 
 def check_choice(value: object, choices: tuple[str, ...], name: str) -> None:
     if value not in choices:
         raise InputError(f"{name}={value!r} is unknown; choose one of {', '.join(map(repr, choices))}")
-
-
-def check_rows(value: Tensor, rows: torch.Size, name: str, rows_of: str) -> None:
-    """``value`` must have one entry per row, ``rows`` being ``(..., batch)``."""
-    check_tensor(value, name)
-    if value.shape != rows:
-        raise InputError(f"{name} has shape {tuple(value.shape)}, but {rows_of} needs one value per row: {tuple(rows)}")
 
 
 def model_parameter(
@@ -213,6 +206,12 @@ def check_parameter(value: float | Tensor, name: str, *, lowest: float = 0.0, op
         raise InputError(f"{name}={value!r} is a {type(value).__name__}; expected a number or a tensor with one value per model")
     if not (value > lowest or (value == lowest and not open_end)):
         raise InputError(f"{name}={value} is out of range; expected a number {'>' if open_end else '>='} {lowest:g}")
+
+
+def check_eps(eps: float) -> None:
+    check_parameter(eps, "eps")
+    if not eps < 1:
+        raise InputError(f"eps={eps!r}; expected a small positive number such as 1e-7")
 
 
 def _shape_message(pred: Tensor, target: Tensor) -> str:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from gar.errors import InputError
-from gar.functional._inputs import check_choice, in_full_precision, parameter_like
+from gar.functional._inputs import check_choice, check_tensor, in_full_precision, parameter_like
 from gar.functional._numbers import TENSORS, Number, Numbers
 
 Form = Literal["log", "exp"]
@@ -37,7 +37,7 @@ def aggregate(losses: Tensor | Sequence[Tensor], *, alpha: float | Tensor = 1.0,
     check_choice(form, ("log", "exp"), "form")
     if (isinstance(losses, Tensor) and losses.ndim == 0) or len(losses) == 0:
         raise InputError("losses is empty or a single number; expected one loss or more: aggregate([loss_a, loss_b], alpha=1.0)")
-    stacked = losses if isinstance(losses, Tensor) else torch.stack(list(losses))
+    stacked = losses if isinstance(losses, Tensor) else _stacked(losses)
     if not stacked.is_floating_point():
         raise InputError(f"losses have dtype {stacked.dtype}; use floating-point tensors: loss.float()")
     alpha = parameter_like(alpha, stacked.shape[1:], stacked, "alpha", open_end=False)
@@ -45,6 +45,16 @@ def aggregate(losses: Tensor | Sequence[Tensor], *, alpha: float | Tensor = 1.0,
     logs = (stacked + eps).clamp(min=smallest).log().unbind(0)
     value: Tensor = log_power_mean(logs, alpha, xp=TENSORS)
     return value.exp() if form == "exp" else value
+
+
+def _stacked(losses: Sequence[Tensor]) -> Tensor:
+    for place, loss in enumerate(losses):
+        check_tensor(loss, f"losses[{place}]")
+        if loss.shape != losses[0].shape:
+            raise InputError(
+                f"losses[0] has shape {tuple(losses[0].shape)}, losses[{place}] {tuple(loss.shape)}; they must be equal"
+            )
+    return torch.stack(list(losses))
 
 
 def log_power_mean(logs: Sequence[Number], alpha: Number, *, xp: Numbers) -> Number:

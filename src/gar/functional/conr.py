@@ -4,9 +4,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from gar.errors import InputError
 from gar.functional._features import Rows, as_rows, gaps, unit_rows
-from gar.functional._inputs import NanPolicy, in_full_precision, parameter_like
+from gar.functional._inputs import NanPolicy, check_parameter, checked_pair, in_full_precision, parameter_like
 
 
 @in_full_precision
@@ -50,8 +49,8 @@ def conr_loss(
         >>> conr_loss(features, torch.zeros(3), torch.tensor([0.0, 0.5, 3.0]), temperature=1.0)
         tensor(0.4672)
     """
-    if pred.shape != target.shape:
-        raise InputError(f"pred has shape {tuple(pred.shape)}, target {tuple(target.shape)}; they must be equal")
+    pred, _ = checked_pair(pred, target)
+    check_parameter(window, "window", open_end=False)
     rows = as_rows(features, target, sample_weight=sample_weight, mask=mask, nan_policy=nan_policy)
     temperature = parameter_like(temperature, rows.features.shape[:-2], rows.features, "temperature")
     temperature = temperature[..., None, None] if isinstance(temperature, Tensor) else temperature

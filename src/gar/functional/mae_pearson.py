@@ -4,7 +4,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from gar.functional._inputs import NanPolicy, as_columns, check_choice, in_full_precision
+from gar.functional._inputs import NanPolicy, as_columns, check_choice, check_eps, in_full_precision
 from gar.functional._moments import mean_absolute_error, moments, one_minus_pearson, rounding_unit
 from gar.functional._numbers import TENSORS
 
@@ -34,6 +34,7 @@ def mae_pearson_loss(
         tensor(0.3277)
     """
     check_choice(balance, ("text", "code"), "balance")
+    check_eps(eps)
     columns = as_columns(pred, target, sample_weight=sample_weight, mask=mask, nan_policy=nan_policy)
     m = moments(columns)
     mae = columns.over_columns(mean_absolute_error(m))

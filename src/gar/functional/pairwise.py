@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from gar.errors import InputError
-from gar.functional._inputs import Columns, NanPolicy, as_columns, in_full_precision
+from gar.functional._inputs import Columns, NanPolicy, as_columns, check_eps, in_full_precision
 from gar.functional._moments import moments, one_minus_pearson, rounding_unit, variance_of_errors
 from gar.functional._numbers import TENSORS
 
@@ -66,6 +66,7 @@ def normalized_difference_loss(
         tensor(0.0180)
     """
     _check_exponent(p)
+    check_eps(eps)
     if correction not in (0, 1) or (correction and p != 2):
         raise InputError(f"correction={correction!r} with p={p}; expected 0, or 1 with p=2")
     columns = as_columns(pred, target, sample_weight=sample_weight, mask=mask, nan_policy=nan_policy)

@@ -50,14 +50,6 @@ class Objective:
         self._value: Callable[..., Tensor] = self._ranksim if self.needs_distinct else self._plain
         self._closed_form = _has_closed_form(self._module)
 
-    @property
-    def needs_features(self) -> bool:
-        return "features" in self.spec.inputs
-
-    @property
-    def needs_predictions(self) -> bool:
-        return "pred" in self.spec.inputs
-
     def keep(self, places: Tensor) -> "Objective":
         """The same loss for these models only."""
         parameter = None if self._parameter is None else self._parameter[places]

@@ -1,5 +1,6 @@
 """What a training run is: everything that all models of a stack have in common."""
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -75,6 +76,7 @@ class TrainSettings:
             _check_count(self.patience, "patience")
         self._check_numbers()
         self._check_phases()
+        self._check_loss_options()
 
     @property
     def spec(self) -> LossSpec:
@@ -99,6 +101,12 @@ class TrainSettings:
             raise InputError(f"betas={self.betas} are out of range; expected two numbers in [0, 1), such as (0.9, 0.999)")
         if not self.eps > 0:
             raise InputError(f"eps={self.eps} is out of range; expected a number > 0, such as 1e-8")
+
+    def _check_loss_options(self) -> None:
+        known = set(inspect.signature(self.spec.loss.__init__).parameters) - {"self", "nan_policy"}
+        for name in self.loss_options:
+            if name not in known:
+                raise InputError(f"loss_options has {name!r}, but {self.loss!r} takes {', '.join(sorted(known)) or 'none'}")
 
     def _check_phases(self) -> None:
         if "pred" not in registry[self.finetune_loss].inputs:

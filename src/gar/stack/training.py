@@ -62,6 +62,8 @@ def check_training(data: StackData, models: Models, settings: TrainSettings, dty
         raise InputError(f"dtype={dtype} is not supported; use torch.float32 or torch.float64")
     check_batches(data, models.fold, settings.batch_size, settings.drop_last)
     check_parameter_of(settings.loss, models.parameter)
+    if models.parameter is not None and settings.spec.parameter in settings.loss_options:
+        raise InputError(f"{settings.spec.parameter} is given to the models and in loss_options; leave it out of loss_options")
     if settings.keep_best is None and settings.patience is None:
         return
     for fold in np.unique(models.fold).tolist():
