@@ -223,3 +223,18 @@ def test_no_number_is_fetched_from_another_device(shape: tuple[int, ...], form: 
         assert leaf.grad is not None
         assert leaf.grad.shape == shape
         assert leaf.grad.device.type == "meta"
+
+
+@pytest.mark.parametrize("rows", [2, 3])
+@pytest.mark.parametrize("alpha", [0.1, 1.0, 10.0])
+def test_parallel_predictions_of_any_spread(rows: int, alpha: float) -> None:
+    """One minus a correlation of one is never below zero by rounding, however wide predictions spread against labels: two rows are
+    always parallel, and the last batch of an epoch may have no more."""
+    generator = torch.Generator().manual_seed(0)
+    spread = torch.exp(2.0 * torch.randn(2000, 1, 1, generator=generator))
+    target = torch.randn(2000, rows, 1, generator=generator)
+    pred = (spread * target).requires_grad_()
+    for loss in (GARLoss(alpha)(pred, target), torch.func.vmap(GARLoss(alpha))(pred, target)):
+        (slope,) = torch.autograd.grad(loss.sum(), pred)
+        assert loss.isfinite().all()
+        assert slope.isfinite().all()

@@ -96,8 +96,8 @@ def one_minus_pearson(m: Moments, *, eps: float, unit: float, correction: int, x
     near_one = (covariance > 0.5 * scale) & (pred < 4.0 * target)
     divisor = scale + xp.where(near_one, covariance, scale)
     determinant = (pred / scale) * (m.error / divisor) - (m.cross / scale) * (m.cross / divisor)
-    determinant = xp.where(determinant < 0, 0.0, determinant)
     value = xp.where(near_one, determinant, 1.0 - covariance / scale)
+    value = xp.where(value < 0, 0.0, value)  # by rounding, where predictions and labels are parallel
     return bessel(m, correction) * xp.where(defined, value, 1.0)
 
 
