@@ -7,7 +7,8 @@ Both sides run on one thread, in turns, so that a busy machine slows both. The r
 ``torch.optim.SGD``, ``DataLoader``, the loss as its equations stand in the paper, and metrics by numpy and scipy after every
 epoch; once with the loader in the same process, and once with a worker process for each, which is how the authors ran it. A sample
 of its runs is timed, and the time multiplied by the number of runs. Real tables are taken from the folder that GAR_DATA_HOME
-names; without it, tables of random numbers of the same size stand in, which changes no timing.
+names; without it, tables of random numbers of the same size stand in, which changes no timing. Losses on features, of a stack whose
+models share their labels, are measured alone: value and gradient, against the same loss called model by model.
 """
 
 import argparse
@@ -27,9 +28,13 @@ from sklearn.model_selection import KFold
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from benchmarks.timing import best_of_turns
+from gar.losses import registry
 from gar.search import search
 from gar.stack import Models, StackData, TrainSettings, train
+from gar.stack.objective import Labels, Objective, first_of_each_label
 from gar.stack.packing import models_in_chunk, network_layout
+from gar.stack.passes import Run
 
 RATES, DECAYS, ALPHAS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5), (1e-3, 1e-4, 1e-5), (0.1, 1.0, 10.0)
 SMALL = TrainSettings(hidden_sizes=(16, 32, 16, 8))
@@ -181,6 +186,29 @@ def arithmetic_rate(data: StackData, settings: TrainSettings, *, rounds: int) ->
     return timing._replace(ratio=100 / timing.ratio)
 
 
+def features_step(name: str, data: StackData, width: int, *, rounds: int) -> Timing:
+    """Milliseconds of value and gradient of a loss on features per model: 45 models with one batch of 256 rows, whose labels they
+    share, against one call after another."""
+    spec, models = registry[name], 45
+    target = data.y[data.folds[0].train[:256]].float()
+    predictions, features = torch.randn(models, 256, target.shape[1]), torch.randn(models, width, 256).mT
+    parameter = torch.tensor(spec.grid).repeat(models // len(spec.grid))
+    objective = Objective(name, parameter, (Run(0, models, 0),), device=target.device)
+    distinct = first_of_each_label(target)
+    labels = Labels(target[None], None, distinct[None])
+    assert spec.parameter is not None
+    losses = [spec.loss(**{spec.parameter: value}, nan_policy="propagate") for value in parameter.tolist()]
+
+    def one_by_one() -> None:
+        for loss, pred, columns in zip(losses, predictions, features, strict=True):
+            leaves = {"pred": pred.detach().requires_grad_(), "features": columns.detach().requires_grad_()}
+            first, *rest = (leaves[name] for name in spec.inputs)
+            loss(first, target, *rest).backward()
+
+    times = [best_of_turns([one_by_one, lambda: objective(predictions, features, labels)], turns=3) for _ in range(rounds)]
+    return _timing(*([1e3 / models * turn[side] for turn in times] for side in range(2)))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer epochs and rounds")
@@ -198,6 +226,10 @@ def main() -> None:
         _line(f"  by gar.search on all {os.cpu_count()} cores", on_all_cores, "x", "", "")
     rate = arithmetic_rate(parkinson(), WIDE, rounds=rounds)
     _line("Parkinson, arithmetic rate against mm(2048) (GF/s)", rate, "%", "35%", "60%")
+    for data, width in ((concrete(), 8), (parkinson(), 64)):
+        for name in ("rnc", "ranksim", "conr"):
+            timing = features_step(name, data, width, rounds=rounds)
+            _line(f"a step of {registry[name].title}, batch 256, width {width}, per model (ms)", timing, "x", "", "")
 
 
 def _line(name: str, timing: Timing, unit: str, must: str, aim: str) -> None:

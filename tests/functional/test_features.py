@@ -1,13 +1,84 @@
 """Losses on features: what is particular to each."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
 
 from gar.functional import conr_loss, rank_n_contrast_loss, ranksim_loss
-from gar.functional._features import ascending, distances
+from gar.functional._features import Rows, distances
+from gar.functional._order import ascending
 from tests import references as slow
+from tests.cases import BY_NAME, Case, Inputs, make_inputs
+
+ON_FEATURES = [BY_NAME[name] for name in ("rnc", "ranksim", "conr", "conr_as_published")]
+
+
+def value_and_gradient(case: Case, inputs: Inputs, **more: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    leaf = inputs.features.detach().clone().requires_grad_()
+    value = case.loss(inputs._replace(features=leaf), **more)
+    return value.detach(), torch.autograd.grad(value.sum(), leaf)[0]
+
+
+@pytest.mark.parametrize("extra", ["nothing", "weight", "mask", "mask of models", "missing labels"])
+@pytest.mark.parametrize("case", ON_FEATURES, ids=str)
+def test_models_that_share_labels(case: Case, extra: str) -> None:
+    """Two sources of three models each: labels that are expanded give what copies of them give."""
+    inputs = make_inputs(2, 3, batch=8)
+    target, weight, mask = inputs.target[:, :1].clone(), torch.randint(0, 3, (2, 1, 8)).double(), torch.rand(2, 1, 8) < 0.7
+    extras: dict[str, dict[str, Any]] = {
+        "nothing": {},
+        "weight": {"sample_weight": weight.expand(2, 3, 8)},
+        "mask": {"mask": mask.expand(2, 3, 8)},
+        "mask of models": {"mask": torch.rand(2, 3, 8) < 0.7},
+        "missing labels": {"nan_policy": "omit"},
+    }
+    more = extras[extra]
+    if extra == "missing labels":
+        target[0, 0, 2] = torch.nan
+    copies = {name: value.clone() if isinstance(value, torch.Tensor) else value for name, value in more.items()}
+    shared = value_and_gradient(case, inputs._replace(target=target.expand(2, 3, 8, 2)), **more)
+    expected = value_and_gradient(case, inputs._replace(target=target.expand(2, 3, 8, 2).clone()), **copies)
+    torch.testing.assert_close(shared, expected, rtol=0.0, atol=0.0)
+
+
+@pytest.mark.parametrize("case", ON_FEATURES, ids=str)
+def test_shared_labels_are_worked_on_once(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls, label_gaps = [], Rows.label_gaps
+
+    def counted(rows: Rows) -> torch.Tensor:
+        calls.append(rows.target.shape)
+        return label_gaps(rows)
+
+    monkeypatch.setattr(Rows, "label_gaps", counted)
+    inputs = make_inputs(2, 3, batch=8)
+    value_and_gradient(case, inputs._replace(target=inputs.target[:, :1].expand(2, 3, 8, 2)))
+    assert calls == [(8, 2), (8, 2)]
+
+
+def test_ranksim_has_a_second_derivative() -> None:
+    """Ranks have none, but the similarities that they pull on do."""
+    features, target = torch.randn(6, 3, dtype=torch.float64, requires_grad=True), torch.randn(6, dtype=torch.float64)
+    first = torch.autograd.grad(ranksim_loss(features, target), features, create_graph=True)[0]
+    expected = torch.autograd.grad(ranksim_loss(features, target), features)[0]
+    torch.testing.assert_close(first.detach(), expected)
+    assert torch.autograd.grad(first.square().sum(), features)[0].isfinite().all()
+
+
+@pytest.mark.parametrize("case", ON_FEATURES, ids=str)
+def test_no_models_at_all(case: Case) -> None:
+    assert case.loss(make_inputs(0)).shape == (0,)
+
+
+def test_rank_n_contrast_of_features_far_apart_in_single_precision() -> None:
+    """Exponentials about and below the least normal number."""
+    features, target = 60.0 * torch.randn(40, 2), torch.randn(40)
+    single = torch.func.grad(lambda x: rank_n_contrast_loss(x, target, temperature=1.0))(features)
+    leaf = features.clone().requires_grad_()
+    rank_n_contrast_loss(leaf, target, temperature=1.0).backward()
+    assert leaf.grad is not None
+    torch.testing.assert_close(leaf.grad, single, rtol=1e-3, atol=1e-6)
 
 
 def test_rank_n_contrast_with_ties_everywhere() -> None:
@@ -108,16 +179,18 @@ def test_order_with_groups_of_equal_values(compiled: bool) -> None:
 
     def bounds(rows: torch.Tensor) -> tuple[torch.Tensor, ...]:
         order = ascending(rows)
-        return order.places, order.first(), order.last()
+        return order.places, order.first(), order.last(), order.hand_out(torch.tensor([10.0, 20.0, 30.0, 40.0, 50.0]))
 
-    places, first, last = torch.func.vmap(bounds)(values) if compiled else bounds(values)
+    places, first, last, handed_out = torch.func.vmap(bounds)(values) if compiled else bounds(values)
     assert values.gather(-1, places).tolist() == values.sort(-1).values.tolist()
     assert first.tolist() == [[0, 1, 2, 2, 4], [0, 0, 0, 0, 0], [0, 1, 2, 3, 4]]
     assert last.tolist() == [[0, 1, 3, 3, 4], [4, 4, 4, 4, 4], [0, 1, 2, 3, 4]]
+    assert handed_out.tolist() == [[30, 10, 30, 20, 50], [10, 10, 10, 10, 10], [50, 40, 30, 20, 10]]
 
 
 def test_quick_order_of_every_kind_of_number() -> None:
     """Single precision is sorted as integers: signs, zeros, infinities and tiny numbers included."""
     values = torch.tensor([[0.0, -0.0, 1e-45, -1e-45, torch.inf, -torch.inf, -2.5, 2.5, 1e38, -1e38]])
-    places = ascending(values).places
-    assert values.gather(-1, places).tolist() == values.sort(-1).values.tolist()
+    order = ascending(values)
+    assert values.gather(-1, order.places).tolist() == values.sort(-1).values.tolist()
+    assert order.first().tolist() == [[0, 1, 2, 3, 4, 4, 6, 7, 8, 9]]  # zero equals negative zero

@@ -1,7 +1,7 @@
 """The rival that a stack must equal: one model at a time, plain ``nn.Sequential``, ``torch.optim`` and autograd."""
 
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ from gar.losses import registry
 from gar.metrics import METRICS, all_metrics
 from gar.stack import Models, StackData, TrainSettings, batch_sizes, row_orders
 from gar.stack.batches import scaled_rows
+from gar.stack.network import ACTIVATIONS, GATE_GAIN
 
 DOUBLE = torch.empty(0, dtype=torch.float64)
 
@@ -30,11 +31,22 @@ def make_data(
     return StackData(x, y, folds, **options)
 
 
-def plain_network(sizes: tuple[int, ...], seed: int, dtype: torch.dtype = torch.float64) -> nn.Sequential:
+class Gates(nn.Module):
+    """A learned factor for every input, one at first."""
+
+    def __init__(self, inputs: int) -> None:
+        super().__init__()
+        self.numbers = nn.Parameter(torch.zeros(inputs, dtype=torch.float64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * (1.0 + GATE_GAIN * self.numbers)
+
+
+def plain_network(sizes: tuple[int, ...], seed: int, dtype: torch.dtype = torch.float64, **more: Any) -> nn.Sequential:
     torch.manual_seed(seed)
-    layers: list[nn.Module] = []
+    layers: list[nn.Module] = [Gates(sizes[0])] if more.get("gates") else []
     for inputs, outputs in pairwise(sizes):
-        layers += [nn.Linear(inputs, outputs, dtype=dtype), nn.ELU()]
+        layers += [nn.Linear(inputs, outputs, dtype=dtype), ACTIVATIONS[more.get("activation", "elu")]()]
     return nn.Sequential(*layers[:-1])
 
 
@@ -50,7 +62,8 @@ class PlainTraining:
         self.data, self.settings = data, settings
         self.fold_number, self.seed = int(models.fold[place]), int(models.seed[place])
         self.fold = data.folds[self.fold_number]
-        self.network = plain_network((data.x.shape[1], *settings.hidden_sizes, data.y.shape[1]), self.seed)
+        sizes = (data.inputs, *settings.hidden_sizes, data.y.shape[1])
+        self.network = plain_network(sizes, self.seed, activation=settings.activation, gates=settings.gates)
         self.parameter = None if models.parameter is None else float(models.parameter[place])
         rate, decay = float(models.learning_rate[place]), float(models.weight_decay[place])
         self.optimizer = self._optimizer(rate, decay)
@@ -83,8 +96,8 @@ class PlainTraining:
 
     def _epoch(self, epoch: int, x: Tensor, y: Tensor, weight: Tensor | None, order: Tensor) -> None:
         loss, inputs = self._loss(epoch)
-        start = 0
-        for size in batch_sizes(len(x), self.settings.batch_size, self.settings.drop_last):
+        s, start = self.settings, 0
+        for size in batch_sizes(len(x), s.batch_size, s.drop_last, even=s.even_batches):
             rows = order[start : start + size]
             features = self.network[:-1](x[rows])
             given = {"pred": self.network[-1](features), "features": features}

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from gar.losses import registry
-from gar.stack import Models, StackData, TrainSettings, train
+from gar.stack import Models, Scaling, StackData, TrainSettings, Waves, train
+from gar.stack.network import Activation
 from gar.stack.settings import Optimizer, Schedule
 from tests.stack.plain import PlainTraining, make_data
 
@@ -31,8 +32,11 @@ def assert_equals_members(data: StackData, models: Models, settings: TrainSettin
     for place in range(len(models)):
         alone = PlainTraining(data, models, place, settings).run()
         np.testing.assert_allclose(history.metrics[place], alone.metrics, rtol=1e-9, atol=1e-9)
-        for mine, other in zip(history.final.module(place).parameters(), alone.network.parameters(), strict=True):
-            torch.testing.assert_close(mine, other, rtol=1e-9, atol=1e-9)
+        x = torch.linspace(-2.0, 2.0, 5 * data.inputs, dtype=torch.float64).reshape(5, data.inputs)
+        torch.testing.assert_close(history.final.module(place)(x), alone.network(x), rtol=1e-9, atol=1e-9)
+        if not settings.gates:  # which become part of the first layer
+            for mine, other in zip(history.final.module(place).parameters(), alone.network.parameters(), strict=True):
+                torch.testing.assert_close(mine, other, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("loss", registry)
@@ -44,6 +48,11 @@ def test_every_loss(loss: str) -> None:
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw"])
 def test_every_optimizer_and_schedule(optimizer: Optimizer, schedule: Schedule) -> None:
     assert_equals_members(make_data(), two_folds("gar"), replace(SETTINGS, optimizer=optimizer, schedule=schedule))
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "adamw"])
+def test_networks_large_enough_for_a_step_of_their_own(optimizer: Optimizer) -> None:
+    assert_equals_members(make_data(), two_folds("gar"), replace(SETTINGS, hidden_sizes=(64, 64), optimizer=optimizer))
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw"])
@@ -63,6 +72,11 @@ def test_unequal_folds() -> None:
     """Folds with other numbers of rows and batches live in one call; also where a batch has a single row."""
     data = make_data(rows=70, sizes=(25, 50))
     assert_equals_members(data, two_folds("gar"), replace(SETTINGS, drop_last=False))
+
+
+def test_even_batches() -> None:
+    settings = replace(SETTINGS, drop_last=False, even_batches=True, batch_size=13)
+    assert_equals_members(make_data(rows=70, sizes=(27, 50)), two_folds("gar"), settings)
 
 
 def test_fewer_rows_than_a_batch() -> None:
@@ -94,6 +108,30 @@ def test_scaled_features_and_labels() -> None:
 @pytest.mark.parametrize("hidden", [(), (1,), (33, 2, 17), (64, 64)])
 def test_any_widths(hidden: tuple[int, ...]) -> None:
     assert_equals_members(make_data(features=1), two_folds("gar"), replace(SETTINGS, hidden_sizes=hidden))
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
+@pytest.mark.parametrize("gates", [False, True])
+@pytest.mark.parametrize("activation", ["elu", "silu"])
+def test_activations_and_gates(activation: Activation, gates: bool, optimizer: Optimizer) -> None:
+    settings = replace(SETTINGS, activation=activation, gates=gates, optimizer=optimizer, drop_last=False)
+    assert_equals_members(make_data(features=4), two_folds("gar"), settings)
+
+
+def test_gates_in_two_phases_and_without_hidden_layers() -> None:
+    assert_equals_members(make_data(), two_folds("rnc"), replace(SETTINGS, loss="rnc", gates=True, activation="silu"))
+    assert_equals_members(make_data(), two_folds("gar"), replace(SETTINGS, hidden_sizes=(), gates=True))
+
+
+def test_waves() -> None:
+    plain = make_data(features=3)
+    folds = [
+        replace(fold, features=Waves.draw(Scaling.of(plain.x[torch.from_numpy(fold.train)]), (0, 2), 5, seed=(place,)))
+        for place, fold in enumerate(plain.folds)
+    ]
+    data = StackData(plain.x, plain.y, folds)
+    assert data.inputs == 3 + 2 * 5
+    assert_equals_members(data, two_folds("gar"), replace(SETTINGS, gates=True, activation="silu"))
 
 
 def test_options_of_the_loss() -> None:

@@ -49,11 +49,28 @@ def test_chunks_of_any_size(chunk: int, dtype: torch.dtype) -> None:
     assert_same(train(data, many(), settings, dtype=dtype, chunk_size=chunk), whole)
 
 
+@pytest.mark.parametrize("chunk", [1, 5])
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
+def test_chunks_with_gates_and_silu(optimizer: Optimizer, chunk: int) -> None:
+    data = make_data(rows=100, features=7, sizes=(70, 70, 70))
+    settings = replace(SETTINGS, gates=True, activation="silu", optimizer=optimizer)
+    assert_same(train(data, many(), settings, chunk_size=chunk), train(data, many(), settings))
+
+
+@pytest.mark.parametrize("chunk", [1, 5])
 @pytest.mark.parametrize("loss", registry)
-def test_chunks_for_every_loss(loss: str) -> None:
+def test_chunks_for_every_loss(loss: str, chunk: int) -> None:
     data = make_data(rows=100, features=8, sizes=(70, 70, 70))
     settings = replace(SETTINGS, loss=loss, hidden_sizes=(8, 16))
-    assert_same(train(data, many(loss), settings, chunk_size=5), train(data, many(loss), settings))
+    assert_same(train(data, many(loss), settings, chunk_size=chunk), train(data, many(loss), settings))
+
+
+@pytest.mark.parametrize("loss", ["rnc", "ranksim", "conr"])
+def test_chunks_with_incomplete_batches_of_features(loss: str) -> None:
+    """Rows and widths that fill no vector register."""
+    data = make_data(rows=100, features=8, sizes=(71, 71, 71))
+    settings = replace(SETTINGS, loss=loss, hidden_sizes=(8, 11), drop_last=False)
+    assert_same(train(data, many(loss), settings, chunk_size=1), train(data, many(loss), settings))
 
 
 @pytest.mark.parametrize("features", [1, 8, 19])

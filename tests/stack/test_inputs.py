@@ -1,5 +1,6 @@
 """What a caller can get wrong is said before training starts, with the value, what was expected and what to do."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 
 from gar.errors import InputError
 from gar.stack import Fold, Models, Scaling, StackData, TrainSettings, batch_sizes, chunks, row_orders, train
+from gar.stack.memory import available_bytes
 from gar.stack.objective import first_of_each_label
 from tests.stack.plain import make_data
 
@@ -115,7 +117,7 @@ def test_data_of_many_kinds() -> None:
 def test_scaling_uses_training_rows_and_survives_constant_columns() -> None:
     data = make_data(scale_features=True, scale_labels=True)
     fold = data.folds[0]
-    assert fold.features is not None
+    assert isinstance(fold.features, Scaling)
     rows = torch.from_numpy(fold.train)
     torch.testing.assert_close(fold.features.center, data.x[rows].mean(0))
     torch.testing.assert_close(fold.features.scale, data.x[rows].std(0, correction=0))
@@ -152,3 +154,21 @@ def test_first_of_each_label() -> None:
     assert first_of_each_label(target).tolist() == [True, True, False, False, True]
     weight = torch.tensor([0.0, 1.0, 1.0, 1.0, 1.0])
     assert first_of_each_label(target, weight).tolist() == [True, True, True, False, True]
+
+
+def test_memory_is_asked_for_before_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = make_data()
+    with pytest.raises(InputError, match=r"training needs about \d+\.\d GiB, but .* are free; use smaller hidden_sizes than"):
+        train(data, Models(), TrainSettings(hidden_sizes=(10**6, 10**6), epochs=1, batch_size=20))
+    monkeypatch.setattr("gar.stack.memory.available_bytes", lambda: 1000)
+    with pytest.raises(InputError, match=r"or fewer rows than 60"):
+        train(data, Models(), SETTINGS)
+    monkeypatch.setattr("gar.stack.memory.available_bytes", lambda: None)
+    train(data, Models(), SETTINGS)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux says how much memory is free")
+def test_free_memory_is_known() -> None:
+    free = available_bytes()
+    assert free is not None
+    assert 2**20 < free < 2**50

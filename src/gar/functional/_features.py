@@ -1,11 +1,15 @@
-"""What the losses on features share: checked inputs, weights of pairs, distances, and rows put in order.
+"""What the losses on features share: checked inputs, weights of pairs, distances and similarities.
 
 Features have shape ``(..., batch, dim)``, labels ``(batch,)`` or ``(..., batch, targets)``. A row counts as often as its weight
 says; a row that is masked, or lacks a label under ``nan_policy="omit"``, does not count at all.
+
+Models may share their labels: ``target.expand(models, batch, targets)`` holds them once, and what they say is then worked out
+once.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple
+import math
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -23,11 +27,17 @@ from gar.functional._inputs import (
     check_weight,
     compute_dtype,
     is_traced,
+    parameter_like,
 )
+
+L = TypeVar("L")
 
 
 class Rows(NamedTuple):
-    """Checked inputs: ``features (..., n, dim)``, ``target (..., n, targets)`` and how often each row counts, ``(..., n)``."""
+    """Checked inputs: ``features (..., n, dim)``, ``target (..., n, targets)`` and how often each row counts, ``(..., n)``.
+
+    Labels and weights that models share stay expanded, with a stride of zero.
+    """
 
     features: Tensor
     target: Tensor
@@ -50,6 +60,24 @@ class Rows(NamedTuple):
     def label_gaps(self) -> Tensor:
         """``|y_i - y_j|`` of every target, ``(..., targets, n, n)``."""
         return gaps(self.target)
+
+    def model_by_model(self, prepare: Callable[["Rows"], L]) -> Iterator[tuple[tuple[int, ...], "Rows", L]]:
+        """The place of every model, its rows, and what ``prepare`` makes of its labels: once for neighbours that share them.
+
+        One model at a time keeps all its pairs of rows in the nearest cache. Other devices would rather have all models at once:
+        there the only place is ``()``.
+        """
+        if self.features.device.type != "cpu":
+            yield (), self, prepare(self)
+            return
+        models = self.features.shape[:-2]
+        known, prepared = None, None
+        for place, features in zip(np.ndindex(models), self.features.flatten(0, -3) if models else [self.features], strict=True):
+            rows = Rows(features, self.target[place], self.weight[place], self.uniform)
+            labels = rows.target.storage_offset(), rows.weight.storage_offset()
+            if prepared is None or labels != known:
+                known, prepared = labels, prepare(rows)
+            yield place, rows, prepared
 
 
 def gaps(values: Tensor) -> Tensor:
@@ -82,31 +110,51 @@ def as_rows(
         )
     check_device(features, target, "target", one_name="features")
     dtype = compute_dtype(features, target)
-    features, target = features.to(dtype), target.to(dtype)
+    features, target = features.to(dtype), _held_once(target).to(dtype)
     weight = _row_weight(features, target, sample_weight, mask, nan_policy)
     if sample_weight is None and mask is None and nan_policy != "omit" and weight.shape[-1] > 1:
-        return Rows(features, target, weight, uniform=True)
+        return _for_all_models(features, target, weight, uniform=True)
     if weight.shape[-1] == 0:  # an empty batch: one row that does not count
         features, target, weight = pad(features, (0, 0, 0, 1)), pad(target, (0, 0, 0, 1)), pad(weight, (0, 1))
     counts = (weight > 0).unsqueeze(-1)
-    return Rows(features.where(counts, 0.0), target.where(counts, 0.0), weight, uniform=False)
+    return _for_all_models(features.where(counts, 0.0), target.where(counts, 0.0), weight, uniform=False)
+
+
+def parameter_of_pairs(value: float | Tensor, rows: Rows, name: str) -> float | Tensor:
+    """A loss parameter as a number, or as a tensor with one value per model that meets its pairs of rows, ``(..., 1, 1)``."""
+    value = parameter_like(value, rows.features.shape[:-2], rows.features, name)
+    return value[..., None, None] if isinstance(value, Tensor) else value
+
+
+def _held_once(values: Tensor, *, after: int = 2) -> Tensor:
+    """Values that are expanded along leading dimensions, all but the last ``after``, with a single one in their place."""
+    if is_traced():
+        return values
+    lead = range(values.ndim - after)
+    return values[tuple(slice(0, 1) if values.stride(dim) == 0 else slice(None) for dim in lead)]
+
+
+def _for_all_models(features: Tensor, target: Tensor, weight: Tensor, *, uniform: bool) -> Rows:
+    rows = features.shape[:-1]
+    return Rows(features, target.expand(*rows, target.shape[-1]), weight.expand(rows), uniform)
 
 
 def _row_weight(
     features: Tensor, target: Tensor, sample_weight: Tensor | None, mask: Tensor | None, nan_policy: NanPolicy
 ) -> Tensor:
+    """How often each row counts, with leading dimensions of size 1 where models share it."""
     rows = features.shape[:-1]
-    weight = features.new_ones(rows)
+    weight = target.new_ones(target.shape[:-1])
     weighted = sample_weight is not None or mask is not None
     if sample_weight is not None:
         _check_rows(sample_weight, features, "sample_weight")
-        weight = sample_weight.to(weight)
+        weight = _held_once(sample_weight, after=1).to(weight)
         check_weight(weight)
     if mask is not None:
         check_mask(mask)
-        mask = mask.all(-1) if mask.shape == target.shape and mask.shape != rows else mask
+        mask = mask.all(-1) if mask.shape == (*rows, target.shape[-1]) and mask.shape != rows else mask
         _check_rows(mask, features, "mask")
-        weight = weight * mask
+        weight = weight * _held_once(mask, after=1)
     if nan_policy == "omit":
         weight = weight * ~target.isnan().any(-1)
     elif nan_policy == "raise":
@@ -123,88 +171,63 @@ def _check_rows(value: Tensor, features: Tensor, name: str) -> None:
 
 
 def distances(features: Tensor) -> Tensor:
-    """Euclidean distances of all rows, ``(..., n, n)``; coincident rows have distance 0 and no gradient.
+    """Euclidean distances of all rows, ``(..., n, n)``; coincident rows have distance 0 and no gradient."""
+    between, rounding = _squared_distances(features)
+    coincident = between <= rounding  # False for NaN, which stays visible
+    return torch.where(coincident, 0.0, torch.where(coincident, 1.0, between).sqrt())
 
-    Squared distances are one matrix product, ``(z_i, |z_i|^2, 1) . (-2 z_j, 1, |z_j|^2)``, in double precision, since near rows
-    would lose their digits in less.
-    """
+
+def quick_distances(features: Tensor) -> Tensor:
+    """The same without a gradient. Comparisons into numbers are on a CPU much quicker than those into booleans."""
+    between, rounding = _squared_distances(features)
+    apart = torch.gt(between, rounding, out=torch.empty_like(between))
+    return apart.mul_(between).sqrt_()
+
+
+def _squared_distances(features: Tensor) -> tuple[Tensor, Tensor]:
+    """And what is zero but for rounding. They are one matrix product, ``(z_i, |z_i|^2, 1) . (-2 z_j, 1, |z_j|^2)``, in double
+    precision, since near rows would lose their digits in less."""
     exact = features.double()
     exact = exact - exact.mean(-2, keepdim=True).detach()
     squares = exact.square().sum(-1, keepdim=True)
     ones = torch.ones_like(squares)
     between = torch.cat([exact, squares, ones], -1) @ torch.cat([-2.0 * exact, ones, squares], -1).mT
     rounding = 16.0 * torch.finfo(between.dtype).eps * squares.detach().amax(-2, keepdim=True)
-    between = between.to(features.dtype)
-    coincident = between <= rounding  # False for NaN, which stays visible
-    return torch.where(coincident, 0.0, torch.where(coincident, 1.0, between).sqrt())
+    return between.to(features.dtype), rounding.to(features.dtype)
 
 
 def unit_rows(features: Tensor) -> Tensor:
     """Rows divided by their length; a row of zeros stays zero and has no gradient."""
+    return features / _lengths(features)
+
+
+def _lengths(features: Tensor) -> Tensor:
+    """``(..., n, 1)``; infinite for a row of zeros."""
     squares = features.square().sum(-1, keepdim=True)
     empty = squares <= torch.finfo(features.dtype).tiny
-    return features / torch.where(empty, torch.inf, squares).sqrt()
+    return torch.where(empty, torch.inf, squares).sqrt()
 
 
-class Order:
-    """Rows in ascending order: ``places`` sorts them, ``follows`` is True where a value equals the one before it."""
+class Cosines:
+    """Cosine similarities of all rows, ``values (..., n, n)``, and the way from derivatives by them to those by features."""
 
-    def __init__(self, places: Tensor, follows: Tensor, rows: Tensor | None) -> None:
-        self.places, self.follows, self._rows = places, follows, rows
-        self.tied = rows is None or bool(rows.any())
-        """Whether there may be equal values; ``rows`` says where, None for anywhere."""
+    def __init__(self, features: Tensor) -> None:
+        self._lengths = _lengths(features).mT
+        self._unit = features.mT / self._lengths
+        self.values = self._unit.mT @ self._unit
 
-    def without_first(self) -> "Order":
-        """The same without the first place of every row."""
-        return Order(self.places[..., 1:], self.follows[..., 1:], self._rows)
-
-    def first(self) -> Tensor:
-        """Where each place's group of equal values begins."""
-        return self._bound(lambda follows, numbers: torch.where(pad(follows, (1, 0)), 0, numbers).cummax(-1).values)
-
-    def last(self) -> Tensor:
-        """Where each place's group of equal values ends."""
-
-        def ends(follows: Tensor, numbers: Tensor) -> Tensor:
-            marked = torch.where(pad(follows, (0, 1)), numbers.shape[-1], numbers)
-            return marked.flip(-1).cummin(-1).values.flip(-1)
-
-        return self._bound(ends)
-
-    def _bound(self, bound: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-        numbers = torch.arange(self.places.shape[-1], device=self.places.device).expand(self.places.shape)
-        if not self.tied:
-            return numbers
-        if self._rows is None:
-            return bound(self.follows, numbers)
-        rows, numbers = self._rows, numbers.clone()  # rows with equal values are few, unless labels are whole numbers
-        numbers[rows] = bound(self.follows[rows], numbers[rows])
-        return numbers
+    def by_features(self, slopes: Tensor) -> Tensor:
+        """The chain rule: the similarity of i and j depends on both, and not on their lengths."""
+        by_unit = sum_over_pairs(self._unit, slopes)
+        return ((by_unit - (by_unit * self._unit).sum(-2, keepdim=True) * self._unit) / self._lengths).mT
 
 
-def ascending(values: Tensor) -> Order:
-    """Sort the last dimension. Eager mode on the CPU sorts with numpy, which is much faster than torch on rows of a few hundred."""
-    values = values.detach()
-    if values.device.type != "cpu" or is_traced():
-        places = values.argsort(-1)
-        ranked = values.gather(-1, places)
-        return Order(places, ranked[..., 1:] == ranked[..., :-1], None)
-    places = torch.from_numpy(_argsort(values.contiguous().numpy()))
-    ordered = values.gather(-1, places).numpy()
-    follows = ordered[..., 1:] == ordered[..., :-1]
-    return Order(places, torch.from_numpy(follows), torch.from_numpy(np.asarray(follows.any(-1))))
+def sum_over_pairs(columns: Tensor, pairs: Tensor) -> Tensor:
+    """``sum_j (p_ij + p_ji) z_j`` of columns ``z (..., dim, n)``: a layout in which the two products are quick."""
+    columns = columns.contiguous()
+    return columns @ pairs.mT + columns @ pairs
 
 
-def _argsort(values: np.ndarray) -> np.ndarray:
-    """Like ``values.argsort(-1)``, but numpy sorts numbers much faster than it sorts indices.
-
-    So each float32 becomes an integer of the same order, with its place in the low bits.
-    """
-    if values.dtype != np.float32:
-        return values.argsort(-1)
-    bits = values.view(np.int32)
-    keys = (bits ^ ((bits >> 31) & 0x7FFFFFFF)).astype(np.int64) << 32
-    keys |= np.arange(values.shape[-1])
-    keys.sort(-1)
-    keys &= 0xFFFFFFFF
-    return keys
+def quick_exp_(values: Tensor) -> Tensor:
+    """``exp`` in place of numbers up to 0. What would be less than the least normal number, which is slow, is about that number."""
+    return values.clamp_(min=math.log(torch.finfo(values.dtype).tiny) + 0.1).exp_()

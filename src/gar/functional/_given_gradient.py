@@ -8,7 +8,10 @@ from torch import Tensor
 
 from gar.errors import InputError
 
-Solve = Callable[[Tensor], tuple[Tensor, Tensor]]
+Pull = Callable[[Tensor], Tensor]
+"""From a gradient by the value to one by ``x``, where the second is no multiple of the first."""
+
+Solve = Callable[[Tensor], tuple[Tensor, Tensor | Pull]]
 Plain = Callable[[Tensor], Tensor]
 
 
@@ -27,15 +30,15 @@ class _GivenGradient(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, solve: Solve, plain: Plain | None) -> Tensor:
         value, gradient = solve(x)
-        ctx.save_for_backward(x, gradient)
-        ctx.plain = plain
+        ctx.save_for_backward(x, gradient if isinstance(gradient, Tensor) else None)
+        ctx.pull, ctx.plain = gradient, plain
         return value
 
     @staticmethod
     def backward(ctx: Any, outer: Tensor) -> tuple[Tensor, None, None]:
         x, gradient = ctx.saved_tensors
         if not torch.is_grad_enabled():
-            return _scaled(gradient, outer), None, None
+            return ctx.pull(outer) if gradient is None else _scaled(gradient, outer), None, None
         if ctx.plain is None:
             raise InputError("second derivatives are not available with process_group; compute them on one process")
         return torch.autograd.grad(ctx.plain(x), x, outer, create_graph=True)[0], None, None

@@ -1,11 +1,14 @@
 """ConR: features of rows with near labels attract, of rows wrongly predicted alike repel (Keramati et al., ICLR 2024)."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from gar.functional._features import Rows, as_rows, gaps, unit_rows
-from gar.functional._inputs import NanPolicy, check_parameter, checked_pair, in_full_precision, parameter_like
+from gar.functional._features import Cosines, Rows, as_rows, gaps, parameter_of_pairs, quick_exp_, unit_rows
+from gar.functional._given_gradient import with_gradient
+from gar.functional._inputs import NanPolicy, check_parameter, checked_pair, in_full_precision, is_traced
 
 
 @in_full_precision
@@ -34,7 +37,8 @@ def conr_loss(
     Args:
         features: ``(..., batch, dim)``; leading dimensions are independent models.
         pred: ``(batch,)`` or ``(..., batch, targets)``; only compared with ``window``, so it gets no gradient.
-        target: labels, of the shape of ``pred``.
+        target: labels, of the shape of ``pred``. Models that share labels are quicker with ``target.expand_as(pred)`` than with
+            copies.
         window: which labels, and which predictions, count as near.
         temperature: a number > 0 or one value per model.
         eta: how much more a negative with a far label counts.
@@ -51,37 +55,111 @@ def conr_loss(
     """
     pred, _ = checked_pair(pred, target)
     check_parameter(window, "window", open_end=False)
-    rows = as_rows(features, target, sample_weight=sample_weight, mask=mask, nan_policy=nan_policy)
-    temperature = parameter_like(temperature, rows.features.shape[:-2], rows.features, "temperature")
-    temperature = temperature[..., None, None] if isinstance(temperature, Tensor) else temperature
-    label_gap, pred_gap = rows.label_gaps().mean(-3), _prediction_gaps(pred, features, rows)
-    weight = rows.pair_weight()
-    positive = torch.where(label_gap <= window, weight, 0.0)
-    negative = torch.where((label_gap > window) & (pred_gap <= window), weight, 0.0)
+    settings = _Settings(window, eta, count_excluded)
+
+    def checked(features: Tensor) -> tuple[Rows, Tensor, float | Tensor]:
+        rows = as_rows(features, target, sample_weight=sample_weight, mask=mask, nan_policy=nan_policy)
+        return rows, _predictions(pred, features, rows), parameter_of_pairs(temperature, rows, "temperature")
+
+    def plain(features: Tensor) -> Tensor:
+        rows, predictions, strength = checked(features)
+        return _plain(rows, _label_pairs(rows, settings), predictions, strength, window)
+
+    def solve(features: Tensor) -> tuple[Tensor, Tensor]:
+        rows, predictions, strength = checked(features)
+        value, gradient = rows.features.new_empty(rows.features.shape[:-2]), torch.empty_like(rows.features)
+        for place, mine, pairs in rows.model_by_model(lambda labels: _label_pairs(labels, settings)):
+            one = strength[place] if isinstance(strength, Tensor) else strength
+            value[place], gradient[place] = _value_and_gradient(mine, pairs, predictions[place], one, window)
+        return value, gradient[..., : features.shape[-2], :].to(features.dtype)
+
+    return plain(features) if is_traced() else with_gradient(features, solve, plain)
+
+
+class _Settings(NamedTuple):
+    window: float
+    eta: float
+    count_excluded: bool
+
+
+class _LabelPairs(NamedTuple):
+    """What labels alone say of pairs, ``(..., n, n)``, and of rows, ``(..., n, 1)``."""
+
+    positive: Tensor
+    """The part of each positive in the mean over positives."""
+    near: Tensor
+    """1 for positives."""
+    far: Tensor
+    """1 for pairs that are negatives if they are predicted alike."""
+    log_weight: Tensor
+    """Logarithm of the factor of a pair in the denominator, if it counts."""
+    log_others: Tensor | None
+    """Logarithm of what rows that are no positives add to the denominator."""
+    share: Tensor
+    """The part of each row in the mean over rows, 0 for a row without positives."""
+
+
+def _label_pairs(rows: Rows, settings: _Settings) -> _LabelPairs:
+    gap, weight = rows.label_gaps().mean(-3), rows.pair_weight()
+    present, within = weight > 0, gap <= settings.window
+    near, far = ((present & side).to(gap.dtype) for side in (within, ~within))
+    positive = near * weight
+    positives, size = positive.sum(-1, keepdim=True), rows.size[..., None, None]
+    return _LabelPairs(
+        positive=positive / (positives + (positives == 0)),
+        near=near,
+        far=far,
+        log_weight=far * (settings.eta * gap) + torch.where(present, weight, 1.0).log(),
+        log_others=(size - positives).clamp(min=0.0).log() if settings.count_excluded else None,
+        share=rows.weight.unsqueeze(-1) * (positives > 0) / (size + (size == 0)),
+    )
+
+
+def _predictions(pred: Tensor, features: Tensor, rows: Rows) -> Tensor:
+    """In the shape of labels, with the row that stands for an empty batch if there is one."""
+    pred = pred.detach().reshape(*features.shape[:-1], rows.target.shape[-1])
+    return pad(pred, (0, 0, 0, rows.weight.shape[-1] - pred.shape[-2]))
+
+
+def _negatives(pairs: _LabelPairs, pred: Tensor, window: float) -> Tensor:
+    """1 for pairs with far labels that are predicted alike."""
+    gap = gaps(pred).mean(-3)
+    alike = gap <= window if is_traced() else gap.le_(window)  # into numbers: on a CPU much quicker than into booleans
+    return alike * pairs.far
+
+
+def _without(shifted: Tensor, left_out: Tensor) -> Tensor:
+    """Very low where ``left_out`` is 1, but finite: times zero it is zero."""
+    return shifted + left_out * (torch.finfo(shifted.dtype).min / 8)
+
+
+def _plain(rows: Rows, pairs: _LabelPairs, pred: Tensor, temperature: float | Tensor, window: float) -> Tensor:
+    """The definition, as differentiable operations."""
     unit = unit_rows(rows.features)
     logits = (unit @ unit.mT) / temperature
-    others = rows.size[..., None] - positive.sum(-1) if count_excluded else None
-    denominator = _log_denominator(logits, positive, negative, eta * label_gap, others)
-    positives = positive.sum(-1)
-    mean_positive = (positive * logits).sum(-1) / (positives + (positives == 0))
-    counted = (positives > 0) & ((negative > 0).any(-1))
-    per_row = torch.where(counted, denominator - mean_positive, 0.0)
-    return (rows.weight * per_row).sum(-1) / (rows.size + (rows.size == 0))
+    negative = _negatives(pairs, pred, window)
+    shifted = _without(logits + pairs.log_weight, 1.0 - pairs.near - negative)
+    shifted = shifted if pairs.log_others is None else torch.cat([shifted, pairs.log_others], -1)
+    share = pairs.share.squeeze(-1) * (negative.sum(-1) > 0)
+    return (share * (shifted.logsumexp(-1) - (pairs.positive * logits).sum(-1))).sum(-1)
 
 
-def _prediction_gaps(pred: Tensor, features: Tensor, rows: Rows) -> Tensor:
-    """Distances of predictions, with the row that stands for an empty batch if there is one."""
-    pred = pred.detach().reshape(*features.shape[:-1], rows.target.shape[-1])
-    return gaps(pad(pred, (0, 0, 0, rows.weight.shape[-1] - pred.shape[-2]))).mean(-3)
-
-
-def _log_denominator(logits: Tensor, positive: Tensor, negative: Tensor, push: Tensor, others: Tensor | None) -> Tensor:
-    """Logarithm of the weighted sum of exponentials over positives and negatives; 0 where there is neither."""
-    weight = positive + negative
-    present = weight > 0
-    shifted = logits + torch.where(negative > 0, push, 0.0) + torch.where(present, weight, 1.0).log()
-    shifted = torch.where(present, shifted, -torch.inf)
-    if others is not None:
-        shifted = torch.cat([shifted, others.unsqueeze(-1).log()], -1)
-    empty = ~(shifted > -torch.inf).any(-1, keepdim=True) & ~shifted.isnan().any(-1, keepdim=True)
-    return torch.where(empty, 0.0, shifted).logsumexp(-1)
+def _value_and_gradient(
+    rows: Rows, pairs: _LabelPairs, pred: Tensor, temperature: float | Tensor, window: float
+) -> tuple[Tensor, Tensor]:
+    """The loss and its gradient by the features: by logits it is the share of a pair in the denominator less that of a positive."""
+    cosines = Cosines(rows.features)
+    logits = cosines.values.div_(temperature)
+    negative = _negatives(pairs, pred, window)
+    counted = pairs.near + negative
+    shifted = _without(logits + pairs.log_weight, 1.0 - counted)
+    largest = shifted.amax(-1, keepdim=True)
+    largest = largest if pairs.log_others is None else torch.maximum(largest, pairs.log_others)
+    power = quick_exp_(shifted.sub_(largest)).mul_(counted)
+    share = pairs.share * (negative.sum(-1, keepdim=True) > 0)
+    total = power.sum(-1, keepdim=True) + (share == 0)  # a row without a share may have no pairs at all
+    total = total if pairs.log_others is None else total + (pairs.log_others - largest).exp()
+    nearness = (pairs.positive * logits).sum(-1, keepdim=True)
+    value = (share * (largest + total.log() - nearness)).sum((-2, -1))
+    slopes = power.mul_(share / total).sub_(pairs.positive * share)
+    return value, cosines.by_features(slopes.div_(temperature))

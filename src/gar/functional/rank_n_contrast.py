@@ -1,11 +1,22 @@
 """Rank-N-Contrast: features whose distances rank as the distances of labels do (Zha et al., NeurIPS 2023)."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
-from gar.functional._features import Order, Rows, as_rows, ascending, distances
+from gar.functional._features import (
+    Rows,
+    as_rows,
+    distances,
+    parameter_of_pairs,
+    quick_distances,
+    quick_exp_,
+    sum_over_pairs,
+)
 from gar.functional._given_gradient import with_gradient
-from gar.functional._inputs import NanPolicy, in_full_precision, is_traced, parameter_like
+from gar.functional._inputs import NanPolicy, in_full_precision, is_traced
+from gar.functional._order import ascending
 
 
 @in_full_precision
@@ -25,7 +36,8 @@ def rank_n_contrast_loss(
 
     Args:
         features: ``(..., batch, dim)``; leading dimensions are independent models.
-        target: ``(batch,)`` or ``(..., batch, targets)``.
+        target: ``(batch,)`` or ``(..., batch, targets)``. Models that share labels are quicker with
+            ``target.expand(models, batch, targets)`` than with copies.
         temperature: :math:`\tau > 0`, a number or one value per model.
         sample_weight: how often each row counts, ``(..., batch)``.
         mask: True where a row counts, ``(..., batch)``.
@@ -39,77 +51,90 @@ def rank_n_contrast_loss(
         tensor(0.3445)
     """
 
-    def prepared(features: Tensor) -> tuple[Rows, float | Tensor, Order]:
+    def checked(features: Tensor) -> tuple[Rows, float | Tensor]:
         rows = as_rows(features, target, sample_weight=sample_weight, mask=mask, nan_policy=nan_policy)
-        per_model = parameter_like(temperature, rows.features.shape[:-2], rows.features, "temperature")
-        per_model = per_model[..., None, None] if isinstance(per_model, Tensor) else per_model
-        return rows, per_model, _by_label_distance(rows)
+        return rows, parameter_of_pairs(temperature, rows, "temperature")
 
     def plain(features: Tensor) -> Tensor:
-        return _plain(*prepared(features))
+        rows, per_model = checked(features)
+        return _plain(rows, _partners(rows), per_model)
 
     def solve(features: Tensor) -> tuple[Tensor, Tensor]:
-        value, gradient = _value_and_gradient(*prepared(features))
+        rows, per_model = checked(features)
+        value, gradient = rows.features.new_empty(rows.features.shape[:-2]), torch.empty_like(rows.features)
+        for place, mine, partners in rows.model_by_model(_partners):
+            strength = per_model[place] if isinstance(per_model, Tensor) else per_model
+            value[place], gradient[place] = _value_and_gradient(mine, partners, strength)
         return value, gradient[..., : features.shape[-2], :].to(features.dtype)
 
     return plain(features) if is_traced() else with_gradient(features, solve, plain)
 
 
-def _plain(rows: Rows, temperature: float | Tensor, order: Order) -> Tensor:
-    """The definition, as differentiable operations that never underflow."""
-    similarity = -distances(rows.features) / temperature
-    weight = rows.pair_weight()
-    ranked, ranked_weight = similarity.gather(-1, order.places), weight.gather(-1, order.places)
-    present = ranked_weight > 0
-    logs = torch.where(present, ranked + torch.where(present, ranked_weight, 1.0).log(), torch.finfo(ranked.dtype).min)
-    farther = logs.flip(-1).logcumsumexp(-1).flip(-1).gather(-1, order.first())
-    return torch.where(present, _share_of_pairs(rows, order) * (farther - ranked), 0.0).sum((-2, -1))
+class _Partners(NamedTuple):
+    """What labels alone say: the partners of every row, ``(..., n, partners)``, from near to far in label."""
+
+    places: Tensor
+    first: Tensor | None
+    """Where the group of partners at an equal distance begins; None if all distances differ."""
+    last: Tensor | None
+    """Where it ends."""
+    weight: Tensor | None
+    """How often each counts; None for once."""
+    share: Tensor
+    """The part of each pair in the mean over pairs; may be one number."""
 
 
-def _by_label_distance(rows: Rows) -> Order:
-    """Partners of every row from near to far in label. If all rows count once, a row itself is taken off its list."""
+def _partners(rows: Rows) -> _Partners:
     gaps = rows.label_gaps()
     gaps = gaps.squeeze(-3) if gaps.shape[-3] == 1 else gaps.sum(-3)
-    if not rows.uniform or is_traced():
-        return ascending(gaps)
-    gaps.diagonal(dim1=-2, dim2=-1).fill_(-1.0)  # so a row itself comes first
-    return ascending(gaps).without_first()
+    if rows.uniform and not is_traced():
+        n = rows.weight.shape[-1]
+        gaps.diagonal(dim1=-2, dim2=-1).fill_(-1.0)  # so a row itself comes first, and is taken off its list
+        order = ascending(gaps).without_first()
+        weight, share = None, rows.weight.new_full((), 1.0 / (n * (n - 1)))
+    else:
+        order = ascending(gaps)
+        weight = rows.pair_weight().gather(-1, order.places)
+        pairs = rows.weight.unsqueeze(-1) * weight
+        count = pairs.sum((-2, -1), keepdim=True)
+        share = pairs / (count + (count == 0))
+    first, last = (order.first(), order.last()) if order.tied else (None, None)
+    return _Partners(order.places, first, last, weight, share)
 
 
-def _value_and_gradient(rows: Rows, temperature: float | Tensor, order: Order) -> tuple[Tensor, Tensor]:
+def _plain(rows: Rows, partners: _Partners, temperature: float | Tensor) -> Tensor:
+    """The definition, as differentiable operations that never underflow."""
+    ranked = (-distances(rows.features) / temperature).gather(-1, partners.places)
+    weight = torch.ones_like(ranked) if partners.weight is None else partners.weight
+    present = weight > 0
+    logs = torch.where(present, ranked + torch.where(present, weight, 1.0).log(), torch.finfo(ranked.dtype).min)
+    farther = _at(logs.flip(-1).logcumsumexp(-1).flip(-1), partners.first)
+    return torch.where(present, partners.share * (farther - ranked), 0.0).sum((-2, -1))
+
+
+def _value_and_gradient(rows: Rows, partners: _Partners, temperature: float | Tensor) -> tuple[Tensor, Tensor]:
     """The loss and its gradient by the features.
 
     With partners in the order of their label distance, ``D_j`` the sum over those at least as far as j, and ``w_j`` how often j
     counts, the derivative by ``s_k`` is ``w_k exp(s_k) sum_{j: d_j <= d_k} w_j / D_j - w_k``: one more running sum.
     """
-    dtype = rows.features.dtype
-    distance = distances(rows.features)
-    ranked = (distance / -temperature).gather(-1, order.places)
-    share = _share_of_pairs(rows, order)
-    largest = ranked.amax(-1, keepdim=True)
-    below = ranked - largest
-    power = below.exp()
-    power = power if rows.uniform else power * rows.pair_weight().gather(-1, order.places)
-    sums = _suffix_sums(power)
-    sums = sums.gather(-1, order.first()) if order.tied else sums
-    sums = sums if rows.uniform else torch.where(share > 0, sums, 1.0)
-    if not float(sums.min()) > 1e10 * torch.finfo(dtype).tiny:  # so for NaN, too
-        return _by_autograd(rows, temperature, order)
+    distance, share = quick_distances(rows.features), partners.share
+    ranked = distance.gather(-1, partners.places)
+    below = (ranked.amin(-1, keepdim=True) - ranked).div_(temperature)
+    power = quick_exp_(below.clone())
+    power = power if partners.weight is None else power.mul_(partners.weight)
+    sums = _at(power.flip(-1).cumsum(-1).flip(-1), partners.first)
+    sums = sums if partners.weight is None else torch.where(share > 0, sums, 1.0)
+    if not float(sums.min()) > 1e3 * torch.finfo(sums.dtype).tiny / torch.finfo(sums.dtype).eps:  # so for NaN, too
+        return _by_autograd(rows, partners, temperature)
     value = _total(share, sums.log()) - _total(share, below)
-    inverse = (share / sums).cumsum(-1)
-    slopes = (inverse.gather(-1, order.last()) if order.tied else inverse).mul_(power).sub_(share)
-    slopes = torch.zeros_like(distance).scatter_(-1, order.places, slopes)
+    slopes = _at((share / sums).cumsum(-1), partners.last).mul_(power).sub_(share)
+    slopes = torch.empty_like(distance).scatter_(-1, partners.places, slopes)  # what is left is between a row and itself
     return value, _by_features(slopes, distance, rows.features) / -temperature
 
 
-def _share_of_pairs(rows: Rows, order: Order) -> Tensor:
-    """The part of each pair in the mean over pairs, in the order of partners."""
-    if rows.uniform and not is_traced():
-        n = rows.weight.shape[-1]
-        return rows.weight.new_full((), 1.0 / (n * (n - 1)))
-    pairs = (rows.weight.unsqueeze(-1) * rows.pair_weight()).gather(-1, order.places)
-    count = pairs.sum((-2, -1), keepdim=True)
-    return pairs / (count + (count == 0))
+def _at(values: Tensor, places: Tensor | None) -> Tensor:
+    return values if places is None else values.gather(-1, places)
 
 
 def _total(share: Tensor, values: Tensor) -> Tensor:
@@ -117,21 +142,16 @@ def _total(share: Tensor, values: Tensor) -> Tensor:
     return share * values.sum((-2, -1)) if share.ndim == 0 else (share * values).sum((-2, -1))
 
 
-def _suffix_sums(values: Tensor) -> Tensor:
-    return values.flip(-1).cumsum(-1).flip(-1)
-
-
 def _by_features(slopes: Tensor, distance: Tensor, features: Tensor) -> Tensor:
     """From derivatives by distances to those by features: ``sum_j (g_ij + g_ji) (z_i - z_j) / |z_i - z_j|``."""
-    pull = (slopes / distance).nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)  # coincident rows do not pull
-    pull = pull + pull.mT
-    features = features - features.mean(-2, keepdim=True)
-    return pull.sum(-1, keepdim=True) * features - pull @ features
+    pull = (slopes / distance).nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)  # coincident rows do not pull, nor a row itself
+    columns = (features - features.mean(-2, keepdim=True)).mT
+    return ((pull.sum(-1) + pull.sum(-2)).unsqueeze(-2) * columns - sum_over_pairs(columns, pull)).mT
 
 
-def _by_autograd(rows: Rows, temperature: float | Tensor, order: Order) -> tuple[Tensor, Tensor]:
+def _by_autograd(rows: Rows, partners: _Partners, temperature: float | Tensor) -> tuple[Tensor, Tensor]:
     """The slow road, for features so far apart that exponentials vanish, or for NaN."""
     with torch.enable_grad():
         leaf = rows.features.detach().requires_grad_()
-        value = _plain(rows._replace(features=leaf), temperature, order)
+        value = _plain(rows._replace(features=leaf), partners, temperature)
         return value.detach(), torch.autograd.grad(value.sum(), leaf)[0]

@@ -1,12 +1,14 @@
 """RankSim: neighbours in feature space should rank as neighbours in label space (Gong et al., ICML 2022)."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from gar.functional._features import Rows, as_rows, ascending, unit_rows
-from gar.functional._inputs import NanPolicy, in_full_precision, is_traced, parameter_like
+from gar.functional._features import Cosines, Rows, as_rows, parameter_of_pairs, unit_rows
+from gar.functional._given_gradient import Pull, with_gradient
+from gar.functional._inputs import NanPolicy, in_full_precision, is_traced
+from gar.functional._order import ascending
 
 
 @in_full_precision
@@ -25,12 +27,14 @@ def ranksim_loss(
     .. math:: \sum_i \mathrm{mean}_j \left( rk(S_i)_j - rk(-|y_i - y|)_j \right)^2
 
     ``S`` is the cosine similarity of features, ``rk`` the place from the top over the number of rows. Of rows with equal labels
-    one, chosen at random, takes part. Ranks are piecewise constant, so their derivative is that of a black-box interpolation: an
-    incoming gradient ``g`` gives :math:`-(rk(S) - rk(S + \lambda g)) / \lambda`.
+    one, chosen at random, takes part; models that share labels share the choice. Ranks are piecewise constant, so their
+    derivative is that of a black-box interpolation: an incoming gradient ``g`` gives
+    :math:`-(rk(S) - rk(S + \lambda g)) / \lambda`.
 
     Args:
         features: ``(..., batch, dim)``; leading dimensions are independent models.
-        target: ``(batch,)`` or ``(..., batch, targets)``; several targets are averaged.
+        target: ``(batch,)`` or ``(..., batch, targets)``; several targets are averaged. Models that share labels are quicker with
+            ``target.expand(models, batch, targets)`` than with copies.
         interpolation: :math:`\lambda > 0`, a number or one value per model.
         generator: source of the random choice.
         sample_weight: rows with weight 0 are left out; copies of a row change nothing, as equal labels take part once.
@@ -45,41 +49,86 @@ def ranksim_loss(
         tensor(0.1481)
     """
     rows = as_rows(features, target, sample_weight=sample_weight, mask=mask, nan_policy=nan_policy)
-    interpolation = parameter_like(interpolation, rows.features.shape[:-2], rows.features, "interpolation")
-    strength = interpolation[..., None, None] if isinstance(interpolation, Tensor) else interpolation
+    strength = parameter_of_pairs(interpolation, rows, "interpolation")
+    models = rows.features.shape[:-2]
+    if is_traced() or features.device.type != "cpu" or models.numel() == 0:
+        return _of_all(rows, strength, generator)
+    values = [
+        _of_one(mine.features, anchors, strength[place] if isinstance(strength, Tensor) else strength)
+        for place, mine, anchors in rows.model_by_model(lambda labels: _anchors(labels, generator))
+    ]
+    return torch.stack(values).reshape(models)
+
+
+class _Anchors(NamedTuple):
+    """What labels alone say: the rows that take part, None for all; their places by label ``(n, n)``, the mean over targets; and
+    the sum of squares of single targets about that mean."""
+
+    rows: Tensor | None
+    places: Tensor
+    spread: Tensor
+
+
+def _anchors(labels: Rows, generator: torch.Generator | None) -> _Anchors:
+    gaps = labels.label_gaps()
+    chosen = _one_per_label(gaps, labels.weight > 0, generator)
+    rows = None if bool(chosen.all()) else chosen.nonzero().squeeze(-1)
+    places = _places(gaps if rows is None else gaps[:, rows[:, None], rows])
+    mean = places.mean(0)
+    return _Anchors(rows, mean, (places - mean).square().sum((-2, -1)).mean())
+
+
+def _of_one(features: Tensor, anchors: _Anchors, strength: float | Tensor) -> Tensor:
+    """The loss of one model, whose rows that take no part are left out from the start."""
+    features = features if anchors.rows is None else features[anchors.rows]
+    n = max(len(features), 1)
+
+    def plain(features: Tensor) -> Tensor:
+        unit = unit_rows(features)
+        places: Tensor = _Ranking.apply(unit @ unit.mT, None, strength)  # type: ignore[no-untyped-call]
+        return ((places - anchors.places).square().sum() + anchors.spread) / n
+
+    def solve(features: Tensor) -> tuple[Tensor, Pull]:
+        cosines = Cosines(features)
+        places = _places(-cosines.values)
+
+        def pull(outer: Tensor) -> Tensor:
+            incoming = (places - anchors.places).mul_(2.0 / n * outer * strength)
+            moved = _places(incoming.add_(cosines.values).neg_())
+            return cosines.by_features(moved.sub_(places).div_(strength))
+
+        return ((places - anchors.places).square_().sum() + anchors.spread) / n, pull
+
+    return with_gradient(features, solve, plain)
+
+
+def _of_all(rows: Rows, strength: float | Tensor, generator: torch.Generator | None) -> Tensor:
+    """The same for all models at once, where values cannot be looked at or loops are slow."""
     gaps = rows.label_gaps()
-    chosen = _one_per_label(gaps, rows, generator)
+    chosen = _one_per_label(gaps, rows.weight > 0, generator)
     unit = unit_rows(rows.features)
     by_feature: Tensor = _Ranking.apply(unit @ unit.mT, chosen, strength)  # type: ignore[no-untyped-call]
-    by_label = _places(gaps, None if chosen is None else chosen.unsqueeze(-2))
-    squares = (by_feature.unsqueeze(-3) - by_label).square()
-    if chosen is None:
-        return squares.sum((-2, -1)).mean(-1) / gaps.shape[-1]
+    squares = (by_feature.unsqueeze(-3) - _places(gaps, chosen.unsqueeze(-2))).square()
     squares = torch.where((chosen.unsqueeze(-1) & chosen.unsqueeze(-2)).unsqueeze(-3), squares, 0.0)
     return squares.sum((-2, -1)).mean(-1) / chosen.sum(-1).clamp(min=1)
 
 
-def _one_per_label(gaps: Tensor, rows: Rows, generator: torch.Generator | None) -> Tensor | None:
-    """A mask ``(..., n)`` of one row, drawn at random, for every distinct label; None if that is known to be all rows."""
-    same = (gaps == 0).all(-3)
-    if rows.uniform and not is_traced() and int(same.sum()) == rows.weight.numel():
-        return None
-    counts = rows.weight > 0
-    draw = torch.rand(rows.weight.shape, generator=generator, device=rows.weight.device).argsort(-1)  # all different
-    beaten = same & counts.unsqueeze(-2) & (draw.unsqueeze(-2) > draw.unsqueeze(-1))
-    return counts & ~beaten.any(-1)
+def _one_per_label(gaps: Tensor, counts: Tensor, generator: torch.Generator | None) -> Tensor:
+    """A mask ``(..., n)`` of one row, drawn at random, for every distinct label of rows that count."""
+    same = (gaps == 0).all(-3) & counts.unsqueeze(-2) & counts.unsqueeze(-1)
+    if not is_traced() and int(same.sum()) == int(counts.sum()):
+        return counts
+    draw = torch.rand(counts.shape, generator=generator, device=counts.device).argsort(-1)  # all different
+    return counts & ~(same & (draw.unsqueeze(-2) > draw.unsqueeze(-1))).any(-1)
 
 
-def _places(keys: Tensor, chosen: Tensor | None) -> Tensor:
+def _places(keys: Tensor, chosen: Tensor | None = None) -> Tensor:
     """``(1 + number of smaller keys) / n`` along the last dimension, among the chosen rows ``(..., n)``."""
-    count: int | Tensor = keys.shape[-1]
-    if chosen is not None:
-        keys = torch.where(chosen.unsqueeze(-2), keys, torch.inf)
-        count = chosen.sum(-1)[..., None, None].clamp(min=1)
-    order = ascending(keys)
-    first = order.first() if order.tied else order.first()[..., :1, :]  # without ties all rows count alike
-    place = ((first + 1).to(keys.dtype) / count).expand(keys.shape)
-    return torch.empty_like(keys).scatter(-1, order.places, place)
+    numbers = torch.arange(1, keys.shape[-1] + 1, dtype=keys.dtype, device=keys.device)
+    if chosen is None:
+        return ascending(keys).hand_out(numbers / keys.shape[-1])
+    places = ascending(torch.where(chosen.unsqueeze(-2), keys, torch.inf)).hand_out(numbers)
+    return places / chosen.sum(-1)[..., None, None].clamp(min=1)
 
 
 class _Ranking(torch.autograd.Function):

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import is_dataclass
+from dataclasses import Field, fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -84,9 +84,16 @@ def _array_tokens(value: Tensor | np.ndarray, name: str) -> Iterator[bytes | mem
 def _fields(value: object, name: str) -> Mapping[Any, object]:
     if isinstance(value, Mapping):
         return value
-    if isinstance(value, StackData) or (is_dataclass(value) and not isinstance(value, type)):
+    if isinstance(value, StackData):
         return vars(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in fields(value) if not _is_as_before(field, value)}
     raise _unknown(value, name)
+
+
+def _is_as_before(field: Field[Any], value: object) -> bool:
+    """Whether this is a later setting (see :data:`gar.stack.settings.LATER`) that was left alone."""
+    return bool(field.metadata.get("later")) and getattr(value, field.name) == field.default
 
 
 def _unknown(value: object, name: str) -> InputError:

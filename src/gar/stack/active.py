@@ -1,8 +1,9 @@
 """The models in training: their weights, gradients and buffers, and one step of learning."""
 
 from collections import Counter
+from collections.abc import Mapping
 from itertools import groupby
-from typing import overload
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,20 +29,22 @@ class ActiveStack:
         self.sources, self.folds = sorted(set(models.sources)), sorted(set(models.fold.tolist()))
         self._settings, self._evaluation_columns = settings, evaluation_columns
         self._nan_policy: NanPolicy = "omit" if data.has_missing_labels else "propagate"
-        parameter = None if models.parameter is None else torch.as_tensor(models.parameter).to(like)
-        self._objective = Objective(settings.loss, parameter, nan_policy=self._nan_policy, options=settings.loss_options)
         table = initial_table(self.layout, models.seed.tolist(), dtype=like.dtype).to(like.device)
         self._optimizer = build_optimizer(settings, table)
         self._counts = Counter[int]()
         self._sit(models, table)
+        parameter = None if models.parameter is None else torch.as_tensor(models.parameter).to(like)
+        self._objective = self._new_objective(settings.loss, parameter, settings.loss_options)
+
+    def _new_objective(self, loss: str, parameter: Tensor | None, options: Mapping[str, Any]) -> Objective:
+        device, policy = self.table.device, self._nan_policy
+        return Objective(loss, parameter, self._source_runs, device=device, nan_policy=policy, options=options)
 
     def _sit(self, models: Models, table: Tensor) -> None:
         """Give every model its place: its weights, settings, and buffers for so many models."""
         self._models, self.table = models, table
         self._rate, self._decay = (_per_model(value, table) for value in (models.learning_rate, models.weight_decay))
-        source_of = [self.sources.index(source) for source in models.sources]
-        self._source_of = torch.tensor(source_of, device=table.device)
-        self._source_runs = _runs(source_of)
+        self._source_runs = _runs([self.sources.index(source) for source in models.sources])
         self.fold_runs = _runs([self.folds.index(fold) for fold in models.fold.tolist()])
         self._workspaces: dict[int, Workspace] = {}
         block = models_in_cache(self.layout, self._evaluation_columns, table.dtype)
@@ -54,12 +57,12 @@ class ActiveStack:
         """Go on with the models at these places."""
         index = torch.from_numpy(places).to(self.table.device)
         self._optimizer.keep(index)
-        self._objective = self._objective.keep(index)
         self._sit(self._models.take(places), self.table[index])
+        self._objective = self._objective.keep(index, self._source_runs)
 
     def start_finetuning(self) -> None:
         """The second phase: another loss, and the head learns too."""
-        self._objective = Objective(self._settings.finetune_loss, None, nan_policy=self._nan_policy)
+        self._objective = self._new_objective(self._settings.finetune_loss, None, {})
 
     def is_finite(self) -> Tensor:
         """``(G,)``: whether all weights of a model are."""
@@ -93,19 +96,10 @@ class ActiveStack:
 
     def _loss_slopes(self, space: Workspace, batch: Batch) -> Slopes:
         rows = slice(0, batch.rows)
-        target, weight = batch.y[:, :, rows], None if batch.weight is None else batch.weight[:, rows]
-        distinct = first_of_each_label(target.mT, weight) if self._objective.needs_distinct else None
-        labels = Labels(self._of_models(target).mT, self._of_models(weight), self._of_models(distinct))
+        target, weight = batch.y[:, :, rows].mT, None if batch.weight is None else batch.weight[:, rows]
+        distinct = first_of_each_label(target, weight) if self._objective.needs_distinct else None
         features = space.hidden[-1] if space.hidden else space.predictions
-        return self._objective(space.predictions[:, :, rows].mT, features[:, :, rows].mT, labels)
-
-    @overload
-    def _of_models(self, values: Tensor) -> Tensor: ...
-    @overload
-    def _of_models(self, values: Tensor | None) -> Tensor | None: ...
-    def _of_models(self, values: Tensor | None) -> Tensor | None:
-        """What each model reads, from one value per source."""
-        return None if values is None else values.index_select(0, self._source_of)
+        return self._objective(space.predictions[:, :, rows].mT, features[:, :, rows].mT, Labels(target, weight, distinct))
 
     def _parts(self, *, head: bool) -> list[slice]:
         """The columns of the table that learn. Two phases keep the head apart: it learns later, with a count of its own."""
@@ -141,8 +135,12 @@ def _runs(sources: list[int]) -> tuple[Run, ...]:
 
 
 def _filled_up(slope: Tensor | None, columns: int) -> Tensor | None:
-    """``(G, rows, width)`` as ``(G, width, columns)``, zero in columns that hold no row."""
+    """``(G, rows, width)`` as ``(G, width, columns)``, zero in columns that hold no row.
+
+    Always in fresh memory: the matrix library looks at strides, even those of a dimension of size 1, to choose its method.
+    """
     if slope is None:
         return None
-    slope = slope.mT
-    return slope.contiguous() if slope.shape[-1] == columns else torch.nn.functional.pad(slope, (0, columns - slope.shape[-1]))
+    filled = slope.new_zeros(slope.shape[0], slope.shape[2], columns)
+    filled[..., : slope.shape[1]] = slope.mT
+    return filled

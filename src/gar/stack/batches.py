@@ -24,13 +24,16 @@ def row_orders(seed: int, fold: int, rows: int) -> Iterator[np.ndarray]:
         yield generator.permutation(rows)
 
 
-def batch_sizes(rows: int, batch_size: int, drop_last: bool) -> tuple[int, ...]:
+def batch_sizes(rows: int, batch_size: int, drop_last: bool, *, even: bool = False) -> tuple[int, ...]:
     """How many rows each batch of an epoch has.
 
     Example:
-        >>> batch_sizes(10, 4, drop_last=False)
-        (4, 4, 2)
+        >>> batch_sizes(9, 4, drop_last=False), batch_sizes(9, 4, drop_last=False, even=True)
+        ((4, 4, 1), (3, 3, 3))
     """
+    if even:
+        count = -(-rows // batch_size)
+        return tuple(len(part) for part in np.array_split(np.arange(rows), count))
     whole, rest = divmod(rows, batch_size)
     return (batch_size,) * whole + ((rest,) if rest and not drop_last else ())
 

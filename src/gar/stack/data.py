@@ -37,6 +37,40 @@ class Scaling:
 
 
 @dataclass(frozen=True)
+class Waves:
+    """Scaled features, and after them cosines of some of them: ``cos(2 pi (frequency z + phase))``.
+
+    A network of numbers alone fits steps and bumps of a single feature only slowly; on waves of several lengths they are easy.
+
+    Args:
+        scaling: of all features.
+        columns: which features have waves.
+        frequencies: ``(columns, waves)``, in periods per standard deviation.
+        phases: ``(columns, waves)``, in periods.
+    """
+
+    scaling: Scaling
+    columns: Tensor
+    frequencies: Tensor
+    phases: Tensor
+
+    @staticmethod
+    def draw(scaling: Scaling, columns: Sequence[int], waves: int, *, seed: Sequence[int]) -> "Waves":
+        """Random phases, and frequencies around one half: two of three within a factor of e (log-normal)."""
+        generator = np.random.default_rng(seed)
+        shape = (len(columns), waves)
+        frequencies = 0.5 * np.exp(generator.normal(size=shape))
+        phases = generator.uniform(size=shape)
+        return Waves(scaling, torch.tensor(columns, dtype=torch.int64), torch.from_numpy(frequencies), torch.from_numpy(phases))
+
+    def apply(self, values: Tensor) -> Tensor:
+        """Of values ``(rows, columns)``: ``(rows, columns + waves of all)``."""
+        scaled = self.scaling.apply(values)
+        turns = scaled[:, self.columns].unsqueeze(-1) * self.frequencies.to(scaled) + self.phases.to(scaled)
+        return torch.cat([scaled, torch.cos(2.0 * torch.pi * turns).flatten(1)], 1)
+
+
+@dataclass(frozen=True)
 class Fold:
     """Row numbers of one split of the table, and how features and labels are scaled in it (None: not at all).
 
@@ -46,7 +80,7 @@ class Fold:
     train: np.ndarray
     valid: np.ndarray
     test: np.ndarray
-    features: Scaling | None = None
+    features: Scaling | Waves | None = None
     labels: Scaling | None = None
 
     def of_split(self, name: str) -> np.ndarray:
@@ -91,10 +125,17 @@ class StackData:
             raise InputError("folds is empty; pass at least one (train, valid, test) of row numbers")
         plain = [_as_fold(fold, place, len(self.x)) for place, fold in enumerate(folds)]
         self.folds = tuple(self._scaled(fold, scale_features, scale_labels) for fold in plain)
+        if len({_wave_count(fold) for fold in self.folds}) > 1:
+            raise InputError("folds differ in their number of waves, and so in what a network sees; give all the same number")
 
     def __repr__(self) -> str:
         rows, features = self.x.shape
         return f"StackData(rows={rows}, features={features}, targets={self.y.shape[1]}, folds={len(self.folds)})"
+
+    @property
+    def inputs(self) -> int:
+        """Numbers of a row that a network sees: its features, and their waves."""
+        return self.x.shape[1] + _wave_count(self.folds[0])
 
     @property
     def has_missing_labels(self) -> bool:
@@ -122,6 +163,10 @@ class StackData:
             raise InputError(f"sample_weight has shape {tuple(self.sample_weight.shape)}; expected one value per row: ({rows},)")
         if not bool(((self.sample_weight >= 0) & self.sample_weight.isfinite()).all()):
             raise InputError("sample_weight holds negative, infinite or NaN values; expected finite numbers >= 0")
+
+
+def _wave_count(fold: Fold) -> int:
+    return fold.features.frequencies.numel() if isinstance(fold.features, Waves) else 0
 
 
 def _table(values: ArrayLike | Tensor, name: str) -> Tensor:

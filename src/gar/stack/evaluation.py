@@ -26,7 +26,7 @@ class _FoldRows:
     """Validation and test rows of a fold side by side, ``x (features, columns)``; columns left over are zero."""
 
     def __init__(self, data: StackData, fold: Fold, columns: int, like: Tensor) -> None:
-        self.x = like.new_zeros(data.x.shape[1], columns)
+        self.x = like.new_zeros(data.inputs, columns)
         self.parts: list[_Part | None] = []
         self._labels = fold.labels
         start = 0

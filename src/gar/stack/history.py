@@ -1,6 +1,7 @@
 """What training leaves behind."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -77,6 +78,14 @@ class History:
         if self.final_table is None:
             raise InputError("the final weights were not kept; train with TrainSettings(keep_final=True)")
         return StackedMLP(self.layout, self.final_table)
+
+    def take(self, places: np.ndarray) -> "History":
+        """The history of the models at these places, in this order."""
+        values: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
+        for name, value in values.items():
+            if isinstance(value, np.ndarray | Tensor):
+                values[name] = value[places]
+        return replace(self, **values)
 
     def put(self, places: np.ndarray, part: "History") -> None:
         """Enter the history of some models, which were trained apart, at their places in this one."""

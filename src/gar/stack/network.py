@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,12 @@ from gar.errors import InputError
 ALIGNMENT = 16
 """Every matrix starts at a multiple of so many numbers: products of equal matrices are then equal bit for bit wherever in the
 stack they stand, because the matrix library treats all of them alike."""
+
+Activation = Literal["elu", "silu"]
+ACTIVATIONS: dict[Activation, type[nn.Module]] = {"elu": nn.ELU, "silu": nn.SiLU}
+
+GATE_GAIN = 6.0
+"""How much faster gates move than weights: a gate is one plus so many times its number in the table."""
 
 
 class LayerPlace(NamedTuple):
@@ -30,13 +36,22 @@ class LayerPlace(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """Where each number of a network with layer widths ``sizes`` (features, hidden..., targets) is kept."""
+    """What a network is, and where each of its numbers is kept.
+
+    Args:
+        sizes: widths of its layers: inputs, hidden..., targets.
+        activation: between layers.
+        gates: whether every input is multiplied with a factor that is learned too, which is one at first. It turns off inputs that
+            tell nothing, which the many small weights of a layer do only slowly.
+    """
 
     sizes: tuple[int, ...]
+    activation: Activation = "elu"
+    gates: bool = False
 
     @cached_property
     def places(self) -> tuple[LayerPlace, ...]:
-        places, start = [], 0
+        places, start = [], _aligned(self.sizes[0]) if self.gates else 0
         for inputs, outputs in zip(self.sizes[:-1], self.sizes[1:], strict=True):
             bias = start + _aligned(inputs * outputs)
             places.append(LayerPlace(inputs, outputs, start, bias))
@@ -51,8 +66,8 @@ class Layout:
 
     @cached_property
     def parameters(self) -> int:
-        """Weights and biases of one model."""
-        return sum(p.outputs * (p.inputs + 1) for p in self.places)
+        """Weights, biases and gates of one model."""
+        return sum(p.outputs * (p.inputs + 1) for p in self.places) + (self.sizes[0] if self.gates else 0)
 
     @property
     def head(self) -> int:
@@ -66,6 +81,15 @@ class Layout:
     def biases(self, table: Tensor) -> list[Tensor]:
         """Views ``(G, out, 1)`` of the table, layer by layer."""
         return [table[:, p.bias : p.bias + p.outputs].unsqueeze(-1) for p in self.places]
+
+    def gate_numbers(self, table: Tensor) -> Tensor:
+        """A view ``(G, 1, inputs)`` of the table; without gates, of no inputs."""
+        return table[:, : self.sizes[0] if self.gates else 0].unsqueeze(1)
+
+    def first_weights(self, table: Tensor, out: Tensor | None = None) -> Tensor:
+        """The weights ``(G, out, in)`` that inputs meet: those of the first layer, times the gates."""
+        weights = self.weights(table)[0]
+        return torch.mul(weights, 1.0 + GATE_GAIN * self.gate_numbers(table), out=out) if self.gates else weights
 
 
 def _aligned(count: int) -> int:
@@ -100,7 +124,7 @@ class Output(NamedTuple):
 
 
 class StackedMLP:
-    """G ELU networks of one architecture.
+    """G networks of one architecture.
 
     Example:
         >>> networks = StackedMLP.initial((8, 16, 1), seeds=[1, 2, 3])
@@ -123,11 +147,12 @@ class StackedMLP:
 
     @staticmethod
     def from_modules(modules: Sequence[nn.Sequential]) -> "StackedMLP":
-        """The stack of plain networks as :meth:`module` gives them: linear layers with ELU between."""
+        """The stack of plain networks as :meth:`module` gives them: linear layers with one kind of activation between."""
         linear = [[layer for layer in module if isinstance(layer, nn.Linear)] for module in modules]
         if not linear or not linear[0]:
-            raise InputError("modules holds no linear layer; expected networks of nn.Linear and nn.ELU")
-        layout = Layout((linear[0][0].in_features, *(layer.out_features for layer in linear[0])))
+            raise InputError("modules holds no linear layer; expected networks of nn.Linear and nn.ELU or nn.SiLU")
+        sizes = (linear[0][0].in_features, *(layer.out_features for layer in linear[0]))
+        layout = Layout(sizes, "silu" if any(isinstance(layer, nn.SiLU) for layer in modules[0]) else "elu")
         table = linear[0][0].weight.new_zeros(len(modules), layout.length)
         for place, layers in enumerate(linear):
             row = table[place : place + 1]
@@ -143,17 +168,22 @@ class StackedMLP:
     def __call__(self, x: Tensor) -> Output:
         """Predictions and features for rows ``(rows, features)``, or other rows for every model: ``(G, rows, features)``."""
         hidden = x.to(self.table).expand(len(self), *x.shape[-2:]).mT
-        *inner, last = zip(self.layout.weights(self.table), self.layout.biases(self.table), strict=True)
+        activate = ACTIVATIONS[self.layout.activation]()
+        *inner, last = zip(self._weights(self.table), self.layout.biases(self.table), strict=True)
         for weight, bias in inner:
-            hidden = nn.functional.elu(torch.baddbmm(bias, weight, hidden), inplace=True)
+            hidden = activate(torch.baddbmm(bias, weight, hidden))
         return Output(torch.baddbmm(last[1], last[0], hidden).mT, hidden.mT)
 
+    def _weights(self, table: Tensor) -> list[Tensor]:
+        """Layer by layer, the gates included in the first."""
+        return [self.layout.first_weights(table), *self.layout.weights(table)[1:]]
+
     def module(self, place: int) -> nn.Sequential:
-        """Model ``place`` as a plain network of its own."""
+        """Model ``place`` as a plain network of its own; its gates become part of the first layer."""
         row = self.table[place : place + 1]
         layers: list[nn.Module] = []
-        for weight, bias in zip(self.layout.weights(row), self.layout.biases(row), strict=True):
+        for weight, bias in zip(self._weights(row), self.layout.biases(row), strict=True):
             linear = nn.Linear(weight.shape[2], weight.shape[1], dtype=row.dtype, device="meta")  # no random numbers are drawn
             linear.weight, linear.bias = nn.Parameter(weight[0].clone()), nn.Parameter(bias[0, :, 0].clone())
-            layers += [linear, nn.ELU()]
+            layers += [linear, ACTIVATIONS[self.layout.activation]()]
         return nn.Sequential(*layers[:-1])

@@ -11,15 +11,20 @@ from gar.functional import mae_loss, ranksim_loss
 from gar.functional._closed_form import value_and_gradient
 from gar.functional._inputs import Columns, NanPolicy
 from gar.losses import GARLoss, RankSimLoss, registry
+from gar.stack.passes import Run
 
 
 class Labels(NamedTuple):
-    """What a batch is compared with: ``target (G, rows, targets)``, weights ``(G, rows)`` or None, and ``distinct (G, rows)``, True
-    for the first row of every label, where the loss needs it."""
+    """What a batch is compared with, by source or by model: ``target (..., rows, targets)``, weights ``(..., rows)`` or None, and
+    ``distinct (..., rows)``, True for the first row of every label, where the loss needs it."""
 
     target: Tensor
     weight: Tensor | None
     distinct: Tensor | None
+
+    def seen(self, view: Callable[[Tensor], Tensor]) -> "Labels":
+        weight, distinct = (None if values is None else view(values) for values in (self.weight, self.distinct))
+        return Labels(view(self.target), weight, distinct)
 
 
 class Slopes(NamedTuple):
@@ -29,62 +34,106 @@ class Slopes(NamedTuple):
     by_prediction: Tensor | None
     by_feature: Tensor | None
 
+    @staticmethod
+    def joined(parts: list["Slopes"]) -> "Slopes":
+        """Of neighbours, one part after another."""
+        loss, *gradients = (list(values) for values in zip(*parts, strict=True))
+        by_prediction, by_feature = (None if values[0] is None else torch.cat(values) for values in gradients)
+        return Slopes(torch.cat(loss), by_prediction, by_feature)
+
 
 def check_parameter_of(name: str, parameter: object) -> None:
     if parameter is not None and registry[name].parameter is None:
         raise InputError(f"loss={name!r} has no parameter to tune, but models have one; leave parameter out")
 
 
+class _Part(NamedTuple):
+    """Neighbouring models, their loss, and how they see the labels of the sources."""
+
+    models: slice
+    loss: nn.Module
+    view: Callable[[Tensor], Tensor]
+
+
 class Objective:
-    """One loss of the registry with one value of its parameter per model; other arguments are common."""
+    """One loss of the registry with one value of its parameter per model; other arguments are common.
+
+    A loss on features works longest on what labels say of all pairs of rows. So it is asked run by run: the models of a run see
+    one and the same labels, of which such a loss makes all it needs once. Any other loss is asked for all models together.
+    """
 
     def __init__(
-        self, name: str, parameter: Tensor | None, *, nan_policy: NanPolicy = "propagate", options: Mapping[str, Any] | None = None
+        self,
+        name: str,
+        parameter: Tensor | None,
+        runs: tuple[Run, ...],
+        *,
+        device: torch.device,
+        nan_policy: NanPolicy = "propagate",
+        options: Mapping[str, Any] | None = None,
     ) -> None:
         self._name, self._parameter, self._options = name, parameter, dict(options or {}, nan_policy=nan_policy)
         self.spec = registry[name]
         check_parameter_of(name, parameter)
-        tuned = {} if parameter is None or self.spec.parameter is None else {self.spec.parameter: parameter}
-        self._module = self.spec.loss(**self._options, **tuned)
-        self.needs_distinct = isinstance(self._module, RankSimLoss)
+        self.needs_distinct = self.spec.loss is RankSimLoss
         self._value: Callable[..., Tensor] = self._ranksim if self.needs_distinct else self._plain
-        self._closed_form = _has_closed_form(self._module)
+        self._parts = self._run_by_run(runs) if "features" in self.spec.inputs else [self._together(runs, device)]
+        self._closed_form = _has_closed_form(self._parts[0].loss)
 
-    def keep(self, places: Tensor) -> "Objective":
-        """The same loss for these models only."""
+    def _run_by_run(self, runs: tuple[Run, ...]) -> list[_Part]:
+        def expanded(run: Run) -> Callable[[Tensor], Tensor]:
+            return lambda values: values[run.source].expand(run.stop - run.start, *values.shape[1:])
+
+        return [_Part(models, self._loss(models), expanded(run)) for run in runs for models in [slice(run.start, run.stop)]]
+
+    def _together(self, runs: tuple[Run, ...], device: torch.device) -> _Part:
+        models = slice(0, runs[-1].stop)
+        sources = torch.tensor([run.source for run in runs for _ in range(run.start, run.stop)], device=device)
+        return _Part(models, self._loss(models), lambda values: values.index_select(0, sources))
+
+    def _loss(self, models: slice) -> nn.Module:
+        tuned = {} if self._parameter is None or self.spec.parameter is None else {self.spec.parameter: self._parameter[models]}
+        return self.spec.loss(**self._options, **tuned)
+
+    def keep(self, places: Tensor, runs: tuple[Run, ...]) -> "Objective":
+        """The same loss for these models only, which form these runs."""
         parameter = None if self._parameter is None else self._parameter[places]
         options = dict(self._options)
-        return Objective(self._name, parameter, nan_policy=options.pop("nan_policy"), options=options)
+        return Objective(self._name, parameter, runs, device=places.device, nan_policy=options.pop("nan_policy"), options=options)
 
     def __call__(self, predictions: Tensor, features: Tensor, labels: Labels) -> Slopes:
-        """Predictions ``(G, rows, targets)``, features ``(G, rows, width)``."""
+        """Predictions ``(G, rows, targets)``, features ``(G, rows, width)``, labels of every source."""
+        parts = [
+            self._slopes(part.loss, predictions[part.models], features[part.models], labels.seen(part.view)) for part in self._parts
+        ]
+        return parts[0] if len(parts) == 1 else Slopes.joined(parts)
+
+    def _slopes(self, module: nn.Module, predictions: Tensor, features: Tensor, labels: Labels) -> Slopes:
         if self._closed_form and labels.weight is None:
-            return self._gar(predictions, labels)
+            return self._gar(module, predictions, labels)
         leaves = {"pred": predictions, "features": features}
         used = [leaves[name].detach().requires_grad_() for name in self.spec.inputs]
         with torch.enable_grad():
-            loss = self._value(used, labels)
+            loss = self._value(module, used, labels)
             gradients = dict(zip(self.spec.inputs, torch.autograd.grad(loss.sum(), used), strict=True))
         return Slopes(loss.detach(), gradients.get("pred"), gradients.get("features"))
 
-    def _gar(self, predictions: Tensor, labels: Labels) -> Slopes:
+    def _gar(self, module: nn.Module, predictions: Tensor, labels: Labels) -> Slopes:
         """GAR comes with its gradient; asking for it without autograd halves the time of small batches."""
-        module = self._module
         assert isinstance(module, GARLoss)
         columns = Columns(predictions.mT, labels.target.mT, None, None)
         loss, slope = value_and_gradient(columns, module.alpha, module.settings)
         return Slopes(loss, slope.mT, None)
 
-    def _plain(self, used: list[Tensor], labels: Labels) -> Tensor:
+    def _plain(self, module: nn.Module, used: list[Tensor], labels: Labels) -> Tensor:
         first, *rest = used
-        value: Tensor = self._module(first, labels.target, *rest, sample_weight=labels.weight)
+        value: Tensor = module(first, labels.target, *rest, sample_weight=labels.weight)
         return value
 
-    def _ranksim(self, used: list[Tensor], labels: Labels) -> Tensor:
+    def _ranksim(self, module: nn.Module, used: list[Tensor], labels: Labels) -> Tensor:
         """RankSim keeps one random row of every label. Here it is the first of the shuffled batch, for all models that read it:
         a draw of its own would depend on a model's place in the stack."""
         predictions, features = used
-        module = self._module
         assert isinstance(module, RankSimLoss)
         common: dict[str, Any] = {"sample_weight": labels.weight, "nan_policy": module.nan_policy}
         regulariser = ranksim_loss(features, labels.target, interpolation=module.interpolation, mask=labels.distinct, **common)

@@ -5,7 +5,7 @@ gradient is left as it is, and counts its steps from its own first one.
 """
 
 import math
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -51,6 +51,10 @@ class StackedSGD:
         self._average = self._average[places]
 
 
+_LONG_ROW = 4096
+"""From so many numbers per model on, a call of its own for each model costs less than further passes over memory."""
+
+
 class StackedAdam:
     """Adam with coupled L2, or AdamW with decoupled decay, both with bias correction."""
 
@@ -59,8 +63,27 @@ class StackedAdam:
         self._mean, self._square = torch.zeros_like(table), torch.zeros_like(table)
 
     def step(self, table: Tensor, step: Step) -> None:
-        weight, gradient = table[step.models, step.columns], step.gradient
-        mean, square = self._mean[step.models, step.columns], self._square[step.models, step.columns]
+        tables = table, self._mean, self._square
+        weight, mean, square = (values[step.models, step.columns] for values in tables)
+        if table.device.type == "cpu" and weight.shape[1] >= _LONG_ROW:
+            self._step_by_rows(weight, step, mean, square)
+        else:
+            self._step_all(weight, step, mean, square)
+
+    def _step_by_rows(self, weight: Tensor, step: Step, mean: Tensor, square: Tensor) -> None:
+        """PyTorch's own kernel for one model after another: one pass over memory."""
+        kernel: Any = torch._fused_adamw_ if self._decoupled else torch._fused_adam_
+        first, second = self._betas
+        number = [torch.tensor(float(step.number))]
+        settings = zip(step.rate.flatten().tolist(), step.decay.flatten().tolist(), strict=True)
+        common: dict[str, Any] = {"beta1": first, "beta2": second, "eps": self._eps, "amsgrad": False, "maximize": False}
+        for row, (rate, decay) in enumerate(settings):
+            tensors = [[values[row]] for values in (weight, step.gradient, mean, square)]
+            kernel(*tensors, [], number, lr=rate, weight_decay=decay, **common)
+
+    def _step_all(self, weight: Tensor, step: Step, mean: Tensor, square: Tensor) -> None:
+        """All models at once: many passes over memory, but few calls."""
+        gradient = step.gradient
         if self._decoupled:
             weight.mul_(1.0 - step.rate * step.decay)
         else:

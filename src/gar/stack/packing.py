@@ -17,10 +17,14 @@ travel to main memory and back."""
 CHUNK_BYTES = 12 * 2**20
 """The same for a chunk, of which only the hidden layers and weights are kept."""
 
+FEATURES_CHUNK_BYTES = 128 * 2**20
+"""The same for a loss on features: it takes one model after another, and what it makes of labels serves all that share them. So the
+more the better; this is for memory."""
+
 
 def fold_sizes(data: StackData, fold: int, settings: TrainSettings) -> tuple[int, ...]:
     """Batch sizes of an epoch of this fold."""
-    return batch_sizes(len(data.folds[fold].train), settings.batch_size, settings.drop_last)
+    return batch_sizes(len(data.folds[fold].train), settings.batch_size, settings.drop_last, even=settings.even_batches)
 
 
 def chunks(data: StackData, models: Models, settings: TrainSettings, *, limit: int | None, dtype: torch.dtype) -> list[np.ndarray]:
@@ -42,7 +46,7 @@ def chunks(data: StackData, models: Models, settings: TrainSettings, *, limit: i
 
 
 def network_layout(data: StackData, settings: TrainSettings) -> Layout:
-    return Layout((data.x.shape[1], *settings.hidden_sizes, data.y.shape[1]))
+    return Layout((data.inputs, *settings.hidden_sizes, data.y.shape[1]), settings.activation, settings.gates)
 
 
 def models_in_cache(layout: Layout, columns: int, dtype: torch.dtype) -> int:
@@ -53,8 +57,9 @@ def models_in_cache(layout: Layout, columns: int, dtype: torch.dtype) -> int:
 
 
 def models_in_chunk(layout: Layout, rows: int, settings: TrainSettings, dtype: torch.dtype) -> int:
-    """How many models share a step, whose loss is computed for all of them at once; at least one."""
+    """How many models share a step; at least one."""
     numbers = whole_columns(rows) * sum(layout.sizes[1:]) + 4 * layout.length
-    if "features" in settings.spec.inputs:
-        numbers += 8 * rows * rows  # such a loss compares all pairs of rows
-    return max(1, CHUNK_BYTES // (numbers * dtype.itemsize))
+    if "features" not in settings.spec.inputs:
+        return max(1, CHUNK_BYTES // (numbers * dtype.itemsize))
+    numbers += 2 * rows * rows  # what such a loss may keep of all pairs of rows, between its value and its gradient
+    return max(1, FEATURES_CHUNK_BYTES // (numbers * dtype.itemsize))

@@ -5,13 +5,13 @@ Activations have shape ``(G, width, columns)``, a column being a row of the tabl
 """
 
 import sys
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from gar.stack.network import Layout
+from gar.stack.network import GATE_GAIN, Layout
 
 COLUMN_STEP = 32
 """Whole vector registers in every row of activations: no model ever meets the scalar remainder loop of a vectorised kernel, whose
@@ -41,6 +41,7 @@ class Parameters:
     def __init__(self, layout: Layout, table: Tensor) -> None:
         self.layout, self.table = layout, table
         self.weights, self.biases = layout.weights(table), layout.biases(table)
+        self.gates = layout.gate_numbers(table)
 
 
 class Workspace:
@@ -57,13 +58,16 @@ class Workspace:
         """``(G, targets, columns)``."""
         self.hidden = [_buffer(table, models, width, columns) for width in layout.sizes[1:-1]] if training else []
         """``(G, width, columns)``, layer by layer."""
+        raw = [torch.empty_like(layer) for layer in self.hidden] if layout.activation == "silu" else self.hidden
         self.blocks = []
         for start in range(0, models, block):
             stop = min(start + block, models)
             layers = [layer[start:stop] for layer in (*self.hidden, self.predictions)]
             layers = layers if training else [*shared.layers_of(stop - start), layers[-1]]
+            before = [layer[start:stop] for layer in raw] if training else layers[:-1]
             inside = tuple(run.within(start, stop) for run in runs if run.start < stop and run.stop > start)
-            self.blocks.append(Block(Parameters(layout, table[start:stop]), layers, shared, inside, slice(start, stop)))
+            parameters = Parameters(layout, table[start:stop])
+            self.blocks.append(Block(parameters, layers, before, shared, inside, slice(start, stop)))
 
     def forward(self, x: Tensor) -> None:
         """Predictions, and hidden layers in training, for rows ``x (sources, features, columns)``."""
@@ -72,17 +76,27 @@ class Workspace:
 
 
 class Block:
-    """Some neighbouring models, and their views of all buffers."""
+    """Some neighbouring models, and their views of all buffers: ``layers``, and what hidden ones were ``before`` their activation
+    (the same memory, where the way back does not need it)."""
 
     def __init__(
-        self, parameters: Parameters, layers: list[Tensor], shared: "_Memory", runs: tuple[Run, ...], models: slice
+        self,
+        parameters: Parameters,
+        layers: list[Tensor],
+        before: list[Tensor],
+        shared: "_Memory",
+        runs: tuple[Run, ...],
+        models: slice,
     ) -> None:
         self.models, self._parameters, self._layers = models, parameters, layers
         count = len(parameters.table)
         self._runs = [(slice(run.start, run.stop), (run.stop - run.start, -1, -1), run.source) for run in runs]
-        self._activations = [
-            _Activation(layer, spare[:count]) for layer, spare in zip(layers, shared.spare_of(count), strict=False)
+        self._first = shared.first[:count]
+        self._activations: list[_Activation] = [
+            _Silu(raw, layer) if parameters.layout.activation == "silu" else _Elu(layer, spare)
+            for raw, layer, spare in zip(before, layers, shared.spare_of(count), strict=False)
         ]
+        self._into = [*(activation.before for activation in self._activations), layers[-1]]
         if shared.training:
             self.slopes = Parameters(parameters.layout, shared.gradient[:count])
             self._slopes = shared.slopes_of(count)
@@ -91,11 +105,16 @@ class Block:
     def forward(self, x: Tensor) -> None:
         """Fill the layers from rows ``x (sources, features, columns)``."""
         weights, biases, layers = self._parameters.weights, self._parameters.biases, self._layers
+        first = self._first_weights()
         for part, shape, source in self._runs:
-            torch.baddbmm(biases[0][part], weights[0][part], x[source].expand(shape), out=layers[0][part])
-        for place, activate in enumerate(self._activations):
-            activate()
-            torch.baddbmm(biases[place + 1], weights[place + 1], layers[place], out=layers[place + 1])
+            torch.baddbmm(biases[0][part], first[part], x[source].expand(shape), out=self._into[0][part])
+        for place, activation in enumerate(self._activations):
+            activation.forward()
+            torch.baddbmm(biases[place + 1], weights[place + 1], layers[place], out=self._into[place + 1])
+
+    def _first_weights(self) -> Tensor:
+        layout, table = self._parameters.layout, self._parameters.table
+        return layout.first_weights(table, out=self._first) if layout.gates else self._parameters.weights[0]
 
     def backward(self, x: Tensor, by_prediction: Tensor | None, by_feature: Tensor | None) -> None:
         """Gradient of the weights into ``slopes``, from that of predictions and that of features, both ``(G, width, columns)`` of
@@ -111,7 +130,7 @@ class Block:
             if place == top and by_feature is not None:
                 mine = by_feature[self.models]
                 below = below.copy_(mine) if slope is None else below.add_(mine)
-            slope = _through_elu(below, self._layers[place - 1])
+            slope = self._activations[place - 1].backward(below)
         if slope is not None:
             self._first_slopes(x, slope)
 
@@ -125,6 +144,14 @@ class Block:
         torch.sum(slope, -1, keepdim=True, out=self.slopes.biases[0])
         for part, shape, source in self._runs:
             self.slopes.weights[0][part].copy_(_product(slope[part], x[source].expand(shape), self._products[0][part]))
+        if self._parameters.layout.gates:
+            self._gate_slopes()
+
+    def _gate_slopes(self) -> None:
+        """So far the slopes are those of weights times gates; by the product rule they become those of either."""
+        by_product = self.slopes.weights[0]
+        torch.sum(by_product * self._parameters.weights[0], 1, keepdim=True, out=self.slopes.gates).mul_(GATE_GAIN)
+        by_product.addcmul_(by_product, self._parameters.gates, value=GATE_GAIN)
 
 
 def _product(slope: Tensor, below: Tensor, out: Tensor) -> Tensor:
@@ -146,6 +173,7 @@ class _Memory:
         self._hidden = hidden = layout.sizes[1:-1]
         widest = [max(widths, default=0) for widths in (hidden, hidden[::2], hidden[1::2])]
         self._spare, *self._pair = (_buffer(like, models, width, columns) for width in widest)
+        self.first = like.new_empty(models, layout.sizes[1], layout.sizes[0]) if layout.gates else like.new_empty(models, 0)
         if training:
             self.gradient = like.new_zeros(models, layout.length)
             shapes = [sorted(pair) for pair in zip(layout.sizes[:-1], layout.sizes[1:], strict=True)]
@@ -178,24 +206,47 @@ _SATURATED = -50.0
 """Below this ``expm1`` is -1 to the last bit of a double; numpy takes a slow path for numbers far below."""
 
 
-class _Activation:
+class _Activation(Protocol):
+    """What a hidden layer does with the product that went ``before`` it, and the way back."""
+
+    before: Tensor
+
+    def forward(self) -> None: ...
+
+    def backward(self, slope: Tensor) -> Tensor:
+        """The gradient by what went in, in the memory of that by what came out."""
+
+
+class _Elu:
     """ELU in place, ``max(z, expm1(min(z, 0)))``: the two arguments of the maximum cross at zero."""
 
     def __init__(self, layer: Tensor, spare: Tensor) -> None:
-        self._layer, self._spare = layer, spare
+        self.before, self._spare = layer, spare
         self._array: np.ndarray | None = spare.numpy() if layer.device.type == "cpu" and _numpy_is_quicker() else None
 
-    def __call__(self) -> None:
+    def forward(self) -> None:
         if self._array is None:
-            torch.nn.functional.elu(self._layer, inplace=True)
+            torch.nn.functional.elu(self.before, inplace=True)
             return
-        torch.clamp(self._layer, min=_SATURATED, max=0.0, out=self._spare)
+        torch.clamp(self.before, min=_SATURATED, max=0.0, out=self._spare)
         np.expm1(self._array, out=self._array)
-        torch.maximum(self._layer, self._spare, out=self._layer)
+        torch.maximum(self.before, self._spare, out=self.before)
+
+    def backward(self, slope: Tensor) -> Tensor:
+        """From what came out: the derivative is 1 above zero and ``out + 1`` below."""
+        torch.ops.aten.elu_backward.grad_input(slope, 1.0, 1.0, 1.0, True, self.before, grad_input=slope)
+        return slope
 
 
-def _through_elu(slope: Tensor, activation: Tensor) -> Tensor:
-    """Gradient by what went into ELU, in place, from what came out of it: the derivative is 1 above zero and ``out + 1`` below."""
-    backward = torch.ops.aten.elu_backward.grad_input
-    backward(slope, 1.0, 1.0, 1.0, True, activation, grad_input=slope)
-    return slope
+class _Silu:
+    """SiLU, ``z sigmoid(z)``. It is not monotonic, so the way back needs what went in."""
+
+    def __init__(self, before: Tensor, layer: Tensor) -> None:
+        self.before, self._layer = before, layer
+
+    def forward(self) -> None:
+        torch.ops.aten.silu.out(self.before, out=self._layer)
+
+    def backward(self, slope: Tensor) -> Tensor:
+        torch.ops.aten.silu_backward.grad_input(slope, self.before, grad_input=slope)
+        return slope

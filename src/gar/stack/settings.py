@@ -9,10 +9,15 @@ from gar.errors import InputError
 from gar.functional._inputs import check_choice
 from gar.losses import LossSpec, registry
 from gar.metrics import METRICS
+from gar.stack.network import ACTIVATIONS, Activation
 
 Optimizer = Literal["sgd", "adam", "adamw"]
 Schedule = Literal["constant", "multistep", "cosine"]
 Metric = Literal["mae", "rmse", "pearson", "spearman", "r2"]
+
+
+LATER = {"later": True}
+"""Marks a setting that came after the first records were written. At its default, it makes no other run of an old one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,9 +26,12 @@ class TrainSettings:
 
     Args:
         hidden_sizes: widths of the hidden layers.
+        activation: ``"elu"`` or ``"silu"``.
+        gates: learn a factor for every input, too; it moves faster than weights, and turns off inputs that tell nothing.
         epochs: passes over the training rows.
         batch_size: rows of a mini-batch; a fold with fewer rows is one batch, unless ``drop_last`` forbids it.
         drop_last: leave out the incomplete last batch of an epoch.
+        even_batches: instead of an incomplete last batch, make all a little smaller: a batch of two rows tells nothing of pairs.
         optimizer: ``"sgd"`` (momentum, coupled L2), ``"adam"`` (coupled L2) or ``"adamw"`` (decoupled decay).
         momentum: of SGD.
         betas: of Adam and AdamW.
@@ -42,9 +50,12 @@ class TrainSettings:
     """
 
     hidden_sizes: tuple[int, ...] = (16, 32, 16, 8)
+    activation: Activation = field(default="elu", metadata=LATER)
+    gates: bool = field(default=False, metadata=LATER)
     epochs: int = 100
     batch_size: int = 256
     drop_last: bool = True
+    even_batches: bool = field(default=False, metadata=LATER)
     optimizer: Optimizer = "sgd"
     momentum: float = 0.9
     betas: tuple[float, float] = (0.9, 0.999)
@@ -61,6 +72,7 @@ class TrainSettings:
     keep_final: bool = False
 
     def __post_init__(self) -> None:
+        check_choice(self.activation, tuple(ACTIVATIONS), "activation")
         check_choice(self.optimizer, ("sgd", "adam", "adamw"), "optimizer")
         check_choice(self.schedule, ("constant", "multistep", "cosine"), "schedule")
         check_choice(self.loss, tuple(registry), "loss")
@@ -74,6 +86,8 @@ class TrainSettings:
             _check_count(width, "hidden_sizes")
         if self.patience is not None:
             _check_count(self.patience, "patience")
+        if self.even_batches and self.drop_last:
+            raise InputError("even_batches leaves no incomplete batch that drop_last could drop; set one of them to False")
         self._check_numbers()
         self._check_phases()
         self._check_loss_options()

@@ -18,8 +18,9 @@ class Tracker:
 
     def __init__(self, history: History, settings: TrainSettings) -> None:
         self.history, self._settings = history, settings
-        self._places = np.arange(len(history))
-        self.going_on = self._places
+        self.places = np.arange(len(history))
+        """The models in training, as places in the history."""
+        self.going_on = self.places
         """Which of the models that were last recorded go on, as places among these."""
         metric = settings.keep_best or settings.monitor
         self._best = _Best(len(history), metric)
@@ -28,33 +29,33 @@ class Tracker:
 
     def record(self, epoch: int, metrics: np.ndarray, finite: np.ndarray, table: Tensor) -> None:
         """Enter metrics ``(G, splits, metrics)`` of the models in training; those that are not finite have failed."""
-        alive = self._places[finite]
-        self.history.failed_epoch[self._places[~finite]] = epoch
+        alive = self.places[finite]
+        self.history.failed_epoch[self.places[~finite]] = epoch
         self.history.metrics[alive, epoch] = metrics[finite]
         self.history.epochs_run[alive] = epoch + 1
         goes_on = finite.copy()
         if epoch >= self._first and (self._settings.keep_best or self._settings.patience):
-            improved = finite & self._best.update(self._places, metrics, epoch)
+            improved = finite & self._best.update(self.places, metrics, epoch)
             self._remember(improved, epoch, table)
             if self._monitor is not self._best:
-                self._monitor.update(self._places, metrics, epoch)
+                self._monitor.update(self.places, metrics, epoch)
             if self._settings.patience is not None:
-                goes_on &= epoch - self._monitor.epoch[self._places] < self._settings.patience
+                goes_on &= epoch - self._monitor.epoch[self.places] < self._settings.patience
         self._finish(finite & (~goes_on | (epoch + 1 == self._settings.epochs)), table)
         self.going_on = np.flatnonzero(goes_on)
 
     def keep_going(self) -> None:
         """Forget the models that do not go on."""
-        self._places = self._places[self.going_on]
+        self.places = self.places[self.going_on]
 
     def _remember(self, improved: np.ndarray, epoch: int, table: Tensor) -> None:
-        self.history.best_epoch[self._places[improved]] = epoch
+        self.history.best_epoch[self.places[improved]] = epoch
         if self.history.best_table is not None:
-            _copy_rows(self.history.best_table, self._places, table, improved)
+            _copy_rows(self.history.best_table, self.places, table, improved)
 
     def _finish(self, done: np.ndarray, table: Tensor) -> None:
         if self.history.final_table is not None:
-            _copy_rows(self.history.final_table, self._places, table, done)
+            _copy_rows(self.history.final_table, self.places, table, done)
 
 
 class _Best:

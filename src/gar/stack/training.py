@@ -1,5 +1,7 @@
 """Training: many models, one program."""
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -10,12 +12,17 @@ from gar.stack.batches import Batches, check_batches
 from gar.stack.data import StackData
 from gar.stack.evaluation import Evaluation
 from gar.stack.history import History
+from gar.stack.memory import check_memory
 from gar.stack.models import Models
+from gar.stack.network import StackedMLP
 from gar.stack.objective import check_parameter_of
 from gar.stack.optimizers import rate_factor
 from gar.stack.packing import chunks, fold_sizes, network_layout
 from gar.stack.settings import TrainSettings
 from gar.stack.tracking import Tracker
+
+Observer = Callable[[int, np.ndarray, StackedMLP], None]
+"""Told after every epoch: its number from 0, which models were in training, as places among all, and these as they are now."""
 
 
 def train(
@@ -26,6 +33,7 @@ def train(
     device: str | torch.device = "cpu",
     dtype: torch.dtype = torch.float32,
     chunk_size: int | None = None,
+    observe: Observer | None = None,
 ) -> History:
     """Train all models and measure them after every epoch.
 
@@ -36,6 +44,8 @@ def train(
         device: where to train.
         dtype: float32 or float64.
         chunk_size: the most models to train at once; None chooses it for the cache. On the CPU it changes no bit of the result.
+        observe: called with ``(epoch, places, networks)`` after every epoch of every chunk. The networks are those in training,
+            also one that has just failed; whoever wants to keep their weights copies them.
 
     Returns:
         The history, in the order of ``models``.
@@ -48,11 +58,13 @@ def train(
         (6, 2, 2, 5)
     """
     check_training(data, models, settings, dtype)
+    if torch.device(device).type == "cpu":
+        check_memory(data, models, settings, dtype=dtype, chunk_size=chunk_size)
     history = History.empty(network_layout(data, settings), len(models), settings, dtype=dtype)
     like = torch.empty(0, device=device, dtype=dtype)
     with torch.no_grad(), np.errstate(all="ignore"):  # what is not finite shows in the history
         for places in chunks(data, models, settings, limit=chunk_size, dtype=dtype):
-            history.put(places, _train_chunk(data, models.take(places), settings, like))
+            history.put(places, _train_chunk(data, models.take(places), settings, like, _for_chunk(observe, places)))
     return history
 
 
@@ -73,7 +85,16 @@ def check_training(data: StackData, models: Models, settings: TrainSettings, dty
             )
 
 
-def _train_chunk(data: StackData, models: Models, settings: TrainSettings, like: Tensor) -> History:
+def _for_chunk(observe: Observer | None, places: np.ndarray) -> Observer | None:
+    """Places within a chunk become places among all models."""
+    if observe is None:
+        return None
+    return lambda epoch, within, networks: observe(epoch, places[within], networks)
+
+
+def _train_chunk(
+    data: StackData, models: Models, settings: TrainSettings, like: Tensor, observe: Observer | None = None
+) -> History:
     """Models that are trained together: those of one (fold, seed) are neighbours, and all have batches of equal sizes."""
     evaluation = Evaluation(data, sorted(set(models.fold.tolist())), like)
     stack = ActiveStack(data, models, settings, evaluation.block, like)
@@ -86,6 +107,8 @@ def _train_chunk(data: StackData, models: Models, settings: TrainSettings, like:
         predictions = evaluation.predict(stack.evaluation_space)
         finite &= stack.is_finite() & all_finite(predictions)
         tracker.record(epoch, evaluation.metrics(predictions, stack.fold_runs), finite.cpu().numpy(), stack.table)
+        if observe is not None:
+            observe(epoch, tracker.places, StackedMLP(stack.layout, stack.table))
         if len(tracker.going_on) < len(stack):
             if len(tracker.going_on) == 0:
                 break

@@ -1,0 +1,41 @@
+"""Whoever watches training sees every model after every epoch as it is then."""
+
+import numpy as np
+import torch
+
+from gar.stack import Models, StackData, StackedMLP, TrainSettings, train
+
+ROWS = np.random.default_rng(0).normal(size=(60, 3))
+DATA = StackData(ROWS, ROWS.sum(1), [(np.arange(40), np.arange(40, 50), np.arange(50, 60))])
+SETTINGS = TrainSettings(epochs=4, batch_size=20, hidden_sizes=(8,), keep_best="mae", keep_final=True)
+
+
+def test_the_best_and_the_last_weights_were_seen() -> None:
+    models = Models.grid(learning_rates=(0.1, 0.01, 0.001), seeds=(1, 2))
+    seen: dict[tuple[int, int], torch.Tensor] = {}
+
+    def look(epoch: int, places: np.ndarray, networks: StackedMLP) -> None:
+        for place, row in zip(places.tolist(), networks.table, strict=True):
+            assert (epoch, place) not in seen
+            seen[epoch, place] = row.clone()
+
+    history = train(DATA, models, SETTINGS, chunk_size=2, observe=look)
+    assert set(seen) == {(epoch, place) for epoch in range(4) for place in range(6)}
+    for place in range(6):
+        assert torch.equal(history.final.table[place], seen[3, place])
+        assert torch.equal(history.best.table[place], seen[int(history.best_epoch[place]), place])
+
+
+def test_watching_changes_nothing() -> None:
+    models = Models.grid(learning_rates=(0.1, 0.01))
+    watched = train(DATA, models, SETTINGS, observe=lambda *_: None)
+    assert np.array_equal(watched.metrics, train(DATA, models, SETTINGS).metrics)
+
+
+def test_a_model_that_failed_is_seen_once_more_and_then_no_longer() -> None:
+    models = Models(learning_rate=[1e-2, 1e30])
+    epochs: list[list[int]] = []
+    history = train(DATA, models, SETTINGS, observe=lambda _, places, __: epochs.append(places.tolist()))
+    failed = int(history.failed_epoch[1])
+    assert failed >= 0
+    assert epochs == [[0, 1]] * (failed + 1) + [[0]] * (3 - failed)
