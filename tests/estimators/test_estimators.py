@@ -18,7 +18,14 @@ from sklearn.utils.estimator_checks import check_estimator
 from gar import GARRegressor, GARRegressorCV, InputError
 from gar.losses import registry
 
-QUICK_CV: dict[str, Any] = {"learning_rates": (1e-2, 3e-3), "weight_decays": (1e-3,), "epochs": 20, "cv": 3}
+QUICK_CV: dict[str, Any] = {
+    "learning_rates": (1e-2, 3e-3),
+    "weight_decays": (1e-3,),
+    "epochs": 20,
+    "cv": 3,
+    "encoding": None,
+    "shortlist": None,
+}
 
 
 def quick(**more: Any) -> GARRegressorCV:
@@ -44,7 +51,7 @@ def test_cv_reports_like_grid_search() -> None:
     model = quick().fit(x, y)
     results = model.cv_results_
     assert len(results["params"]) == 2 * 1 * 3
-    assert set(results["params"][0]) == {"batch_size", "learning_rate", "weight_decay", "alpha"}
+    assert set(results["params"][0]) == {"encoding", "batch_size", "learning_rate", "weight_decay", "alpha"}
     scores = np.stack([results[f"split{fold}_test_score"] for fold in range(3)])
     np.testing.assert_allclose(results["mean_test_score"], scores.mean(0))
     best = int(results["rank_test_score"].argmin())
@@ -67,14 +74,39 @@ def test_cv_predicts_with_the_mean_of_its_winners() -> None:
     assert np.corrcoef(model.predict(x), y)[0, 1] > 0.95
 
 
-def test_refit_on_everything() -> None:
+def test_shortlist_of_the_better_encoding() -> None:
+    """All combinations of both encodings for a sixth of the epochs, and the best few of one of them to the end."""
     x, y = table()
-    model = quick(refit="best").fit(x, y)
+    model = quick(encoding="auto", shortlist=2).fit(x, y)
+    results = model.cv_results_
+    assert len(results["params"]) == 2 * 6
+    full = np.flatnonzero(results["epochs"] == 20)
+    assert sorted(results["epochs"]) == [4] * 10 + [20] * 2
+    assert len({results["params"][place]["encoding"] for place in full}) == 1
+    assert sorted(results["rank_test_score"][full]) == [1, 2]
+    assert {params["encoding"] for params in model.fold_params_} == {model.best_params_["encoding"]}
+    assert len(model.history_[32][0]) == 2 * 3
+
+
+def test_waves_fit_what_numbers_alone_do_not() -> None:
+    """Steps of one feature: the choice between encodings is made by rows left out."""
+    x = np.random.default_rng(0).uniform(-2, 2, size=(300, 2))
+    y = np.floor(4 * x[:, 0]) % 2 + 0.1 * x[:, 1]
+    scores = {encoding: quick(encoding=encoding).fit(x, y).best_score_ for encoding in ("waves", None)}
+    assert scores["waves"] > scores[None] + 0.1
+    assert quick(encoding="auto").fit(x, y).best_params_["encoding"] == "waves"
+
+
+@pytest.mark.parametrize("encoding", ["waves", None])
+def test_refit_on_everything(encoding: str | None) -> None:
+    x, y = table()
+    model = quick(refit="best", encoding=encoding).fit(x, y)
     alone = GARRegressor(
         alpha=model.alpha_,
         learning_rate=model.best_params_["learning_rate"],
         weight_decay=model.best_params_["weight_decay"],
         epochs=20,
+        encoding=encoding,
         random_state=0,
     ).fit(x, y)
     assert len(model.networks_) == 1
@@ -85,8 +117,8 @@ def test_refit_on_everything() -> None:
 def test_every_loss_by_name(loss: str) -> None:
     x, y = table()
     parameter = registry[loss].parameter
-    assert GARRegressor(loss, epochs=30, random_state=0).fit(x, y).score(x, y) > 0.2
-    model = quick(loss=loss, learning_rates=(1e-2,)).fit(x, y)
+    assert GARRegressor(loss, epochs=60, random_state=0).fit(x, y).score(x, y) > 0.2
+    model = quick(loss=loss, learning_rates=(1e-2,), epochs=60).fit(x, y)
     assert model.score(x, y) > 0.2
     assert len(model.cv_results_["params"]) == max(1, len(registry[loss].grid))
     assert parameter is None or parameter in model.best_params_
@@ -127,7 +159,7 @@ def test_weights_are_copies_to_the_last_bit() -> None:
     x, y = table()
     counts = np.random.default_rng(0).integers(0, 3, 120)
     shuffled = np.random.default_rng(1).permutation(int(counts.sum()))
-    model = GARRegressor(epochs=5, random_state=0)
+    model = GARRegressor(epochs=5, encoding="waves", random_state=0)
     weighted = clone(model).fit(x, y, sample_weight=counts).predict(x)
     copies = clone(model).fit(x.repeat(counts, 0)[shuffled], y.repeat(counts)[shuffled]).predict(x)
     np.testing.assert_array_equal(weighted, copies)
@@ -185,6 +217,8 @@ X, Y = table(30)
         (lambda: quick(refit="all").fit(X, Y), "refit='all' is unknown"),
         (lambda: quick(preset="icml").fit(X, Y), "preset='icml' is unknown"),
         (lambda: quick(alphas=()).fit(X, Y), "alphas is empty"),
+        (lambda: quick(shortlist=0).fit(X, Y), "shortlist=0 leaves nothing to train"),
+        (lambda: quick(encoding="splines").fit(X, Y), "encoding='splines' is unknown"),
         (lambda: quick(cv=31).fit(X, Y), "cv=31 folds are asked of n_samples=30 rows"),
         (lambda: quick(cv=1).fit(X, Y), "cv=1"),
         (lambda: quick().fit(X, np.ones(30)), "target 0 is 1 in all rows"),

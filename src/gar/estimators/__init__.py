@@ -1,6 +1,7 @@
-"""Scikit-learn estimators: networks for tables that gar trains."""
+"""Estimators for scikit-learn: one network, a grid of them that tunes itself, and their way out of Python."""
 
+from gar.estimators.export import export_onnx
 from gar.estimators.regressor import GARRegressor
 from gar.estimators.regressor_cv import GARRegressorCV
 
-__all__ = ["GARRegressor", "GARRegressorCV"]
+__all__ = ["GARRegressor", "GARRegressorCV", "export_onnx"]

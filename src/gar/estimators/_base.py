@@ -1,6 +1,6 @@
 """What both estimators share: checks before training, and predictions in the user's units."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,16 +13,15 @@ from gar.errors import InputError
 from gar.estimators._table import Rows
 from gar.functional._inputs import check_choice
 from gar.losses import registry
-from gar.stack import Fold, Scaling, StackedMLP, TrainSettings
-
-AUTO_WIDTHS = (128, 128)
+from gar.stack import Fold, StackedMLP
+from gar.tables import FoldScaling, check_labels, fold_predictions
 
 
 class NetworkRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Predicts with the mean of one network or several, each with its own scaling of features and labels."""
 
     networks_: StackedMLP
-    scalings_: list[tuple[Scaling | None, Scaling | None]]
+    scalings_: list[FoldScaling]
     n_outputs_: int
 
     def _checked_rows(self, x: Any, y: Any, sample_weight: Any) -> Rows:
@@ -33,7 +32,7 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         y = check_array(y, dtype=np.float64, ensure_2d=False, ensure_all_finite="allow-nan", input_name="y", estimator=self)
         check_consistent_length(x, y)
         labels = y.reshape(len(y), -1)
-        _check_labels(labels)
+        check_labels(labels, range(labels.shape[1]))
         weight = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
         self._flat, self.n_outputs_ = y.ndim == 1, labels.shape[1]
         return Rows(x, labels, weight)
@@ -49,64 +48,14 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Predictions in the units of the labels, ``(rows,)`` or ``(rows, targets)`` as in ``fit``."""
         check_is_fitted(self)
         x = torch.tensor(validate_data(self, X, dtype=np.float64, reset=False))
-        # In double precision a row's prediction does not depend on how many rows are predicted with it.
-        networks = StackedMLP(self.networks_.layout, self.networks_.table.double())
-        scaled = torch.stack([features.apply(x) if features else x for features, _ in self.scalings_])
-        raw = zip(self.scalings_, networks(scaled).predictions, strict=True)
-        predictions = torch.stack([labels.undo(one) if labels else one for (_, labels), one in raw])
-        mean: np.ndarray = predictions.mean(0).numpy()
+        folds = enumerate(self.scalings_)
+        mean: np.ndarray = torch.stack([fold_predictions(self.networks_, place, fold, x) for place, fold in folds]).mean(0).numpy()
         return mean[:, 0] if self._flat else mean
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
-
-
-def _check_labels(labels: np.ndarray) -> None:
-    for place, column in enumerate(labels.T):
-        known = column[~np.isnan(column)]
-        if len(known) == 0:
-            raise InputError(f"target {place} has no label at all; leave it out")
-        if np.all(known == known[0]):
-            raise InputError(f"target {place} is {known[0]:g} in all rows: there is nothing to learn; leave it out")
-
-
-def train_settings(
-    *,
-    hidden_sizes: Any,
-    features: int,
-    epochs: int,
-    batch_size: int,
-    optimizer: Any,
-    schedule: Any,
-    loss: str,
-    loss_options: Mapping[str, Any] | None,
-    **more: Any,
-) -> TrainSettings:
-    """Settings of a stack from arguments of an estimator."""
-    return TrainSettings(
-        hidden_sizes=_widths(hidden_sizes, features),
-        epochs=epochs,
-        batch_size=batch_size,
-        drop_last=False,
-        optimizer=optimizer,
-        schedule=schedule,
-        milestones=(epochs // 2, 3 * epochs // 4),
-        loss=loss,
-        loss_options=dict(loss_options or {}),
-        **more,
-    )
-
-
-def _widths(hidden_sizes: Any, features: int) -> tuple[int, ...]:
-    """``"auto"``, ``"paper"`` (by the number of features), or widths as they are given."""
-    if not isinstance(hidden_sizes, str):
-        return tuple(np.atleast_1d(hidden_sizes).tolist())
-    check_choice(hidden_sizes, ("auto", "paper"), "hidden_sizes")
-    if hidden_sizes == "auto":
-        return AUTO_WIDTHS
-    return (16, 32, 16, 8) if features <= 16 else (128, 256, 128, 64)
 
 
 def check_loss(loss: Any) -> None:

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from gar.estimators._base import NetworkRegressor, check_loss, drawn_seed, resolved_device, train_settings
+from gar.estimators._base import NetworkRegressor, check_loss, drawn_seed, resolved_device
 from gar.estimators._table import stack_data
 from gar.stack import Models, train
+from gar.tables import DEFAULT, encoded, train_rows, train_settings
 
 
 class GARRegressor(NetworkRegressor):
@@ -16,7 +17,11 @@ class GARRegressor(NetworkRegressor):
     Args:
         loss: a name of :data:`gar.losses.registry`.
         alpha: GAR's alpha; other losses take their parameter from ``loss_options``.
-        hidden_sizes: widths of the hidden layers; ``"auto"`` is two layers of 128, ``"paper"`` the paper's by number of features.
+        hidden_sizes: widths of the hidden layers; ``"auto"`` is three of 64 or, from 2000 training rows on, of 128; ``"paper"``
+            the paper's by number of features.
+        activation: between them: ``"silu"`` or ``"elu"``.
+        encoding: of features: ``"waves"`` adds cosines of each (:class:`gar.stack.Waves`) and gates that turn off what tells
+            nothing; None is their standardised numbers alone.
         learning_rate: at the first epoch.
         weight_decay: of the optimiser.
         epochs: passes over the rows.
@@ -43,7 +48,9 @@ class GARRegressor(NetworkRegressor):
         loss: str = "gar",
         alpha: float = 1.0,
         *,
-        hidden_sizes: Any = "auto",
+        hidden_sizes: Any = DEFAULT["hidden_sizes"],
+        activation: str = DEFAULT["activation"],
+        encoding: str | None = None,
         learning_rate: float = 1e-2,
         weight_decay: float = 1e-2,
         epochs: int = 100,
@@ -57,6 +64,8 @@ class GARRegressor(NetworkRegressor):
         self.loss = loss
         self.alpha = alpha
         self.hidden_sizes = hidden_sizes
+        self.activation = activation
+        self.encoding = encoding
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
         self.epochs = epochs
@@ -71,16 +80,20 @@ class GARRegressor(NetworkRegressor):
         """Train on all rows. ``sample_weight`` says how often each counts; NaN in ``y`` is a missing label."""
         check_loss(self.loss)
         rows = self._checked_rows(X, y, sample_weight)
-        data = stack_data(rows, [rows.everything()])
+        seed = drawn_seed(self.random_state)
+        data = encoded(stack_data(rows, [rows.everything()]), self.encoding, seed=seed)
         models = Models(
-            seed=drawn_seed(self.random_state),
+            seed=seed,
             learning_rate=self.learning_rate,
             weight_decay=self.weight_decay,
             parameter=self.alpha if self.loss == "gar" else None,
         )
         settings = train_settings(
             hidden_sizes=self.hidden_sizes,
-            features=rows.x.shape[1],
+            features=data.x.shape[1],
+            rows=train_rows(data),
+            activation=self.activation,
+            encoding=self.encoding,
             epochs=self.epochs,
             batch_size=self.batch_size,
             optimizer=self.optimizer,

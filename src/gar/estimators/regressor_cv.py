@@ -1,51 +1,29 @@
 """A grid of networks over all folds, trained as one program, in the manner of LassoCV."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from itertools import product
+from typing import Any
 
 import numpy as np
 import torch
 from sklearn.model_selection import KFold, check_cv
 
 from gar.errors import InputError
-from gar.estimators._base import NetworkRegressor, check_loss, drawn_seed, resolved_device, train_settings
+from gar.estimators._base import NetworkRegressor, check_loss, drawn_seed, resolved_device
 from gar.estimators._table import Rows, Split, stack_data
+from gar.estimators._tryout import Candidate, Tryout, try_out
 from gar.functional._inputs import check_choice
 from gar.losses import registry
-from gar.metrics import LARGER_IS_BETTER, METRICS
+from gar.metrics import METRICS
 from gar.search import search
 from gar.stack import History, Models, StackData, StackedMLP, TrainSettings
+from gar.tables import DEFAULT, PAPER, encoded, train_rows, train_settings
 
-PAPER = {
-    "learning_rates": (1e-1, 1e-2, 1e-3, 1e-4, 1e-5),
-    "weight_decays": (1e-3, 1e-4, 1e-5),
-    "batch_sizes": (256,),
-    "hidden_sizes": "paper",
-    "epochs": 100,
-    "optimizer": "sgd",
-    "schedule": "multistep",
-}
-"""The paper's recipe for tables. Its labels are not standardised."""
+_SHARED = ("hidden_sizes", "activation", "encoding", "epochs", "optimizer", "schedule")
+"""What all networks of a recipe have in common."""
 
-
-class _Trial(NamedTuple):
-    """All models of one batch size, fold after fold, and what became of them."""
-
-    batch_size: int
-    models: Models
-    history: History
-
-
-class _Candidate(NamedTuple):
-    """A combination of the grids: which trial it is in, and at which place of each fold."""
-
-    trial: _Trial
-    place: int
-    params: dict[str, float]
-
-    def in_fold(self, fold: int, folds: int) -> int:
-        """The place of its model of a fold."""
-        return fold * (len(self.trial.models) // folds) + self.place
+_SHORT = 6
+"""The shortlist is drawn up after one in so many epochs."""
 
 
 class GARRegressorCV(NetworkRegressor):
@@ -60,10 +38,16 @@ class GARRegressorCV(NetworkRegressor):
         learning_rates: to try.
         weight_decays: to try.
         batch_sizes: to try.
-        hidden_sizes: widths of the hidden layers; ``"auto"`` is two layers of 128, ``"paper"`` the paper's by number of features.
+        hidden_sizes: widths of the hidden layers; ``"auto"`` is three of 64 or, from 2000 training rows on, of 128; ``"paper"``
+            the paper's by number of features.
+        activation: between them: ``"silu"`` or ``"elu"``.
+        encoding: of features: ``"waves"`` adds cosines of each (:class:`gar.stack.Waves`) and gates that turn off what tells
+            nothing; None is their standardised numbers alone; ``"auto"`` tries both.
         epochs: passes over the rows.
         cv: number of folds, a splitter of scikit-learn, or a list of (train, test) rows.
         scoring: ``"pearson"``, ``"spearman"``, ``"r2"``, ``"mae"`` or ``"rmse"`` on the rows left out.
+        shortlist: how many combinations are trained in full: those that are best over all folds after a sixth of the epochs. None
+            trains all.
         refit: ``"mean"`` of the winners of all folds, or ``"best"``.
         preset: ``"paper"`` takes the paper's recipe (SGD, its grids, networks and schedule) in place of the arguments above it.
         parameters: values to try of the parameter of a loss other than GAR.
@@ -79,8 +63,9 @@ class GARRegressorCV(NetworkRegressor):
         alpha_: the alpha that is best over all folds (for GAR).
         best_params_: the whole combination.
         best_score_: its mean score over the folds; errors count negative, as everywhere in scikit-learn.
-        cv_results_: like GridSearchCV's: ``params``, ``mean_test_score``, ``std_test_score``, ``split0_test_score``, ...
-        history_: for every batch size its models and what was measured of them after every epoch.
+        cv_results_: like GridSearchCV's: ``params``, ``mean_test_score``, ``std_test_score``, ``split0_test_score``, ...;
+            ``epochs`` tells which combinations were trained in full.
+        history_: for every batch size its models that were trained in full, and what was measured of them after every epoch.
         fold_params_: the combination that won each fold.
         networks_: the networks that predict.
 
@@ -97,18 +82,21 @@ class GARRegressorCV(NetworkRegressor):
         loss: str = "gar",
         alphas: Sequence[float] = (0.1, 1.0, 10.0),
         *,
-        learning_rates: Sequence[float] = (2e-2, 1e-2, 3e-3),
-        weight_decays: Sequence[float] = (1e-1, 1e-3),
-        batch_sizes: Sequence[int] = (32,),
-        hidden_sizes: Any = "auto",
-        epochs: int = 100,
+        learning_rates: Sequence[float] = DEFAULT["learning_rates"],
+        weight_decays: Sequence[float] = DEFAULT["weight_decays"],
+        batch_sizes: Sequence[int] = DEFAULT["batch_sizes"],
+        hidden_sizes: Any = DEFAULT["hidden_sizes"],
+        activation: str = DEFAULT["activation"],
+        encoding: str | None = DEFAULT["encoding"],
+        epochs: int = DEFAULT["epochs"],
         cv: Any = 5,
         scoring: str = "pearson",
+        shortlist: int | None = 4,
         refit: str = "mean",
         preset: str | None = None,
         parameters: Sequence[float] | None = None,
-        optimizer: str = "adamw",
-        schedule: str = "cosine",
+        optimizer: str = DEFAULT["optimizer"],
+        schedule: str = DEFAULT["schedule"],
         loss_options: Mapping[str, Any] | None = None,
         n_jobs: int | None = None,
         verbose: bool = False,
@@ -121,9 +109,12 @@ class GARRegressorCV(NetworkRegressor):
         self.weight_decays = weight_decays
         self.batch_sizes = batch_sizes
         self.hidden_sizes = hidden_sizes
+        self.activation = activation
+        self.encoding = encoding
         self.epochs = epochs
         self.cv = cv
         self.scoring = scoring
+        self.shortlist = shortlist
         self.refit = refit
         self.preset = preset
         self.parameters = parameters
@@ -143,14 +134,14 @@ class GARRegressorCV(NetworkRegressor):
         self._check_choices()
         rows = self._checked_rows(X, y, sample_weight)
         seed = drawn_seed(self.random_state)
-        data = stack_data(rows, self._splits(rows, seed), scale_labels=self.preset is None)
-        trials = [self._trial(data, int(size), seed) for size in np.atleast_1d(self._recipe["batch_sizes"])]
-        self.history_ = {trial.batch_size: (trial.models, trial.history) for trial in trials}
-        winners = self._judge(trials, len(data.folds))
+        tryouts = self._tryouts(stack_data(rows, self._splits(rows, seed), scale_labels=self.preset is None), seed)
+        self._report(tryouts)
+        last = tryouts[-1]
+        self.history_, winners = last.runs, self._winners(last)
         if self.refit == "best":
             self._refit(rows, seed)
         else:
-            self._keep(winners, data.folds)
+            self._keep(winners, last.data.folds)
         return self
 
     @property
@@ -167,6 +158,8 @@ class GARRegressorCV(NetworkRegressor):
         for name in ("learning_rates", "weight_decays", "batch_sizes", "alphas"):
             if len(np.atleast_1d(getattr(self, name))) == 0:
                 raise InputError(f"{name} is empty; give at least one value to try")
+        if self.shortlist is not None and self.shortlist < 1:
+            raise InputError(f"shortlist={self.shortlist} leaves nothing to train; use 1 or more, or None for all")
 
     def _splits(self, rows: Rows, seed: int) -> list[Split]:
         """Shuffled folds for a number; a splitter or a list of splits is taken as it is."""
@@ -183,81 +176,88 @@ class GARRegressorCV(NetworkRegressor):
         values = self.alphas if self.loss == "gar" else spec.grid if self.parameters is None else self.parameters
         return spec.parameter, np.atleast_1d(values).tolist() or None
 
-    def _settings(self, features: int, batch_size: int, **more: Any) -> TrainSettings:
-        recipe = {name: self._recipe[name] for name in ("hidden_sizes", "epochs", "optimizer", "schedule")}
-        return train_settings(
-            features=features, batch_size=batch_size, loss=self.loss, loss_options=self.loss_options, **recipe, **more
-        )
+    def _settings(self, data: StackData, batch_size: int, **more: Any) -> TrainSettings:
+        recipe = {**{name: self._recipe[name] for name in _SHARED}, **more}
+        size: dict[str, Any] = {"features": data.x.shape[1], "rows": train_rows(data), "batch_size": batch_size}
+        return train_settings(loss=self.loss, loss_options=self.loss_options, **size, **recipe)
 
-    def _trial(self, data: StackData, batch_size: int, seed: int) -> _Trial:
-        models = Models.grid(
-            folds=range(len(data.folds)),
-            seeds=(seed,),
-            learning_rates=np.atleast_1d(self._recipe["learning_rates"]),
-            weight_decays=np.atleast_1d(self._recipe["weight_decays"]),
-            parameters=self._parameter[1],
-        )
-        settings = self._settings(data.x.shape[1], batch_size, keep_best=self.scoring, monitor=self.scoring)
-        device = resolved_device(self.device)
-        history = search(
-            data, models, settings, workers=1 if self.n_jobs is None else self.n_jobs, progress=self.verbose, device=device
-        )
-        return _Trial(batch_size, models, history)
+    def _tryouts(self, data: StackData, seed: int) -> list[Tryout]:
+        """All combinations with every encoding; the last tryout is the one that decides.
 
-    def _judge(self, trials: list[_Trial], folds: int) -> StackedMLP:
-        """Score all combinations, larger being better; returns the winners of the folds at their best epochs."""
-        candidates = [candidate for trial in trials for candidate in self._candidates(trial, folds)]
-        scores = np.concatenate([self._scores(trial).reshape(folds, -1) for trial in trials], 1)
-        if not np.isfinite(scores.max(1)).all():
+        With a shortlist, all are trained for a short time first, and then the best of the better encoding in full.
+        """
+        epochs, candidates = int(self._recipe["epochs"]), self._candidates()
+        encodings = ("waves", None) if self._recipe["encoding"] == "auto" else (self._recipe["encoding"],)
+        short = self.preset is None and self.shortlist is not None and len(encodings) * len(candidates) > self.shortlist
+        tables = {encoding: encoded(data, encoding, seed=seed) for encoding in encodings}
+        first = [
+            self._tryout(table, candidates, seed, -(-epochs // _SHORT) if short else epochs, encoding)
+            for encoding, table in tables.items()
+        ]
+        first.sort(key=lambda tryout: float(tryout.means.max()))
+        if not short or self.shortlist is None:
+            return first
+        best = first[-1]
+        return [*first, self._tryout(best.data, best.shortlist(self.shortlist), seed, epochs, best.encoding)]
+
+    def _candidates(self) -> list[Candidate]:
+        names = ("batch_sizes", "learning_rates", "weight_decays")
+        sizes, rates, decays = (np.atleast_1d(self._recipe[name]).tolist() for name in names)
+        parameters: Sequence[float | None] = self._parameter[1] or [None]
+        return [Candidate(*values) for values in product(sizes, rates, decays, parameters)]
+
+    def _tryout(self, data: StackData, candidates: list[Candidate], seed: int, epochs: int, encoding: str | None) -> Tryout:
+        workers, device = 1 if self.n_jobs is None else self.n_jobs, resolved_device(self.device)
+        more: dict[str, Any] = {"epochs": epochs, "encoding": encoding, "keep_best": self.scoring, "monitor": self.scoring}
+
+        def train(models: Models, batch_size: int) -> History:
+            settings = self._settings(data, batch_size, **more)
+            return search(data, models, settings, workers=workers, progress=self.verbose, device=device)
+
+        return try_out(data, candidates, encoding=encoding, epochs=epochs, seed=seed, scoring=self.scoring, train=train)
+
+    def _winners(self, tryout: Tryout) -> StackedMLP:
+        """The best network of every fold at its best epoch."""
+        if not np.isfinite(tryout.scores.max(1)).all():
             raise InputError("training diverged for every combination of some fold; add smaller learning_rates")
-        self._report(candidates, scores)
-        chosen = [candidates[place] for place in scores.argmax(1)]
-        self.fold_params_ = [candidate.params for candidate in chosen]
-        rows = [candidate.trial.history.best.table[candidate.in_fold(fold, folds)] for fold, candidate in enumerate(chosen)]
-        return StackedMLP(trials[0].history.layout, torch.stack(rows))
+        places = tryout.scores.argmax(1).tolist()
+        self.fold_params_ = [self._params(tryout, tryout.candidates[place]) for place in places]
+        return StackedMLP(tryout.layout, torch.stack([tryout.best_weights(fold, place) for fold, place in enumerate(places)]))
 
-    def _candidates(self, trial: _Trial, folds: int) -> list[_Candidate]:
-        models, name = trial.models, self._parameter[0]
-        result = []
-        for place in range(len(models) // folds):
-            params = {"batch_size": trial.batch_size, "learning_rate": float(models.learning_rate[place])}
-            params["weight_decay"] = float(models.weight_decay[place])
-            if name is not None and models.parameter is not None:
-                params[name] = float(models.parameter[place])
-            result.append(_Candidate(trial, place, params))
-        return result
+    def _params(self, tryout: Tryout, candidate: Candidate) -> dict[str, Any]:
+        return {"encoding": tryout.encoding, **candidate.params(self._parameter[0])}
 
-    def _scores(self, trial: _Trial) -> np.ndarray:
-        """The best epoch's score of every model; a model that failed at once has none."""
-        values = trial.history.of("valid", self.scoring) * (1.0 if LARGER_IS_BETTER[self.scoring] else -1.0)
-        return np.asarray(np.where(np.isnan(values), -np.inf, values).max(1))
-
-    def _report(self, candidates: list[_Candidate], scores: np.ndarray) -> None:
-        mean = scores.mean(0)
-        finite = np.where(np.isfinite(scores), scores, np.nan)
+    def _report(self, tryouts: list[Tryout]) -> None:
+        """Scores of all combinations, from the last time each was tried."""
+        last = {(t.encoding, candidate): (t, place) for t in tryouts for place, candidate in enumerate(t.candidates)}
+        scores = np.stack([tryout.scores[:, place] for tryout, place in last.values()], 1)
+        epochs, mean = np.array([tryout.epochs for tryout, _ in last.values()]), scores.mean(0)
         with np.errstate(invalid="ignore"):
-            spread = finite.std(0)
+            spread = np.where(np.isfinite(scores), scores, np.nan).std(0)
+        best_first = np.lexsort((-mean, -epochs))
         self.cv_results_ = {
-            "params": [candidate.params for candidate in candidates],
+            "params": [self._params(tryout, tryout.candidates[place]) for tryout, place in last.values()],
+            "epochs": epochs,
             **{f"split{fold}_test_score": row for fold, row in enumerate(scores)},
             "mean_test_score": mean,
             "std_test_score": spread,
-            "rank_test_score": (-mean).argsort(kind="stable").argsort(kind="stable") + 1,
+            "rank_test_score": best_first.argsort() + 1,
         }
-        best = int(mean.argmax())
-        self.best_params_, self.best_score_ = candidates[best].params, float(mean[best])
+        best = int(best_first[0])
+        self.best_params_, self.best_score_ = self.cv_results_["params"][best], float(mean[best])
         if self.loss == "gar":
             self.alpha_ = self.best_params_["alpha"]
 
     def _refit(self, rows: Rows, seed: int) -> None:
         """One network on all rows with the best combination."""
         best, name = self.best_params_, self._parameter[0]
-        data = stack_data(rows, [rows.everything()], scale_labels=self.preset is None)
+        plain = stack_data(rows, [rows.everything()], scale_labels=self.preset is None)
+        data = encoded(plain, best["encoding"], seed=seed)
         models = Models(
             seed=seed,
             learning_rate=best["learning_rate"],
             weight_decay=best["weight_decay"],
             parameter=None if name is None else best.get(name),
         )
-        settings = self._settings(data.x.shape[1], int(best["batch_size"]), keep_final=True)
+        settings = self._settings(data, best["batch_size"], encoding=best["encoding"], keep_final=True)
         self._keep(search(data, models, settings, device=resolved_device(self.device)).final, data.folds)

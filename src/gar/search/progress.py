@@ -21,14 +21,22 @@ class Progress:
         total: number of models.
         done: how many of them were known before.
         metric: what ``best`` is.
+        label: what the line begins with.
         clock: seconds.
     """
 
     def __init__(
-        self, stream: TextIO | None, total: int, done: int, metric: str, *, clock: Callable[[], float] = time.monotonic
+        self,
+        stream: TextIO | None,
+        total: int,
+        done: int,
+        metric: str,
+        *,
+        label: str = "",
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._stream, self._total, self._known, self._done, self._metric = stream, total, done, done, metric
-        self._clock, self._start = clock, clock()
+        self._label, self._clock, self._start = f"{label} " if label else "", clock, clock()
         self._last_shown, self._best = self._start, math.nan
         self._is_terminal = stream is not None and stream.isatty()
 
@@ -49,7 +57,7 @@ class Progress:
         seconds = max(self._clock() - self._start, 1e-9)
         rate = (self._done - self._known) / seconds
         filled = _WIDTH * self._done // max(self._total, 1)
-        parts = [f"[{'#' * filled}{'-' * (_WIDTH - filled)}] {self._done}/{self._total} models", f"{rate:.3g}/s"]
+        parts = [f"{self._label}[{'#' * filled}{'-' * (_WIDTH - filled)}] {self._done}/{self._total} models", f"{rate:.3g}/s"]
         if rate > 0 and self._done < self._total:
             parts.append(f"{_duration((self._total - self._done) / rate)} left")
         if not math.isnan(self._best):

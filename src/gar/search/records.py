@@ -3,7 +3,6 @@
 import json
 import os
 import time
-import uuid
 import warnings
 from collections.abc import Hashable, Iterator
 from contextlib import suppress
@@ -16,12 +15,13 @@ from torch import Tensor
 
 from gar import __version__
 from gar.errors import InputError
+from gar.files import UNFINISHED, write_whole
 from gar.search.container import DamagedError, from_bytes, to_bytes
 from gar.search.identity import FORMAT, column_keys, fingerprint, model_columns, model_keys, run_key
 from gar.stack import History, Models, StackData, TrainSettings
 from gar.stack.packing import network_layout
 
-_SUFFIX, _UNFINISHED = ".npz", ".tmp"
+_SUFFIX = ".npz"
 _STALE_SECONDS = 3600.0  # writing a record takes a moment; a file unfinished for so long was left by a process that was killed
 _NAME_DIGITS = 16
 
@@ -73,7 +73,7 @@ class Records:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._sweep()
-            _write(self.folder / "run.json", json.dumps(about, indent=1, default=repr).encode())
+            write_whole(self.folder / "run.json", json.dumps(about, indent=1, default=repr).encode())
         except OSError as error:
             raise InputError(
                 f"records={str(folder)!r} is not a folder that can be written to ({error}); choose another, or records=None"
@@ -97,7 +97,7 @@ class Records:
         """Keep the history of these models. A record of the same models, which another process wrote, is the same."""
         path = self.folder / f"{fingerprint((self.run, model_keys(models)))[:_NAME_DIGITS]}{_SUFFIX}"
         try:
-            _write(path, to_bytes(self._encode(models, history)))
+            write_whole(path, to_bytes(self._encode(models, history)))
         except OSError as error:
             raise RecordError(
                 f"cannot write record {path}: {error}; make room or choose another folder. Run the same search again to go on: "
@@ -135,7 +135,7 @@ class Records:
 
     def _sweep(self) -> None:
         """Remove what a killed process had begun to write; it was never a record."""
-        for path in self.folder.glob(f"*{_UNFINISHED}"):
+        for path in self.folder.glob(f"*{UNFINISHED}"):
             with suppress(FileNotFoundError):  # another process has just finished it
                 if time.time() - path.stat().st_mtime > _STALE_SECONDS:
                     path.unlink()
@@ -146,20 +146,6 @@ def _arrays(history: History) -> dict[str, np.ndarray]:
     values = {field.name: getattr(history, field.name) for field in fields(history)}
     numbers = {name: value.numpy() if isinstance(value, Tensor) else value for name, value in values.items()}
     return {name: value for name, value in numbers.items() if isinstance(value, np.ndarray)}
-
-
-def _write(path: Path, content: bytes) -> None:
-    """The whole file under its name, or nothing: whatever happens, nobody sees a part of it."""
-    unfinished = path.with_name(f"{path.name}.{uuid.uuid4().hex}{_UNFINISHED}")
-    try:
-        with unfinished.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise
 
 
 def _put_aside(path: Path, reason: str) -> None:

@@ -4,16 +4,14 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Generator, Hashable, Iterator
+from collections.abc import Callable, Generator, Hashable, Iterator
 from contextlib import closing, nullcontext
-from dataclasses import fields, replace
 from itertools import islice, starmap
 from typing import Any
 
 import joblib
 import numpy as np
 import torch
-from torch import Tensor
 
 from gar.errors import InputError
 from gar.metrics import LARGER_IS_BETTER
@@ -22,6 +20,7 @@ from gar.search.progress import Progress
 from gar.search.records import Records
 from gar.search.tasks import Job, as_table, one_thread, train_chunk
 from gar.stack import History, Models, StackData, TrainSettings, chunks
+from gar.stack.memory import check_memory
 from gar.stack.packing import network_layout
 from gar.stack.training import check_training
 
@@ -41,7 +40,8 @@ def search(
     workers: int = 1,
     backend: str | None = None,
     chunk_size: int | None = None,
-    progress: bool = False,
+    progress: bool | str = False,
+    stop: Callable[[], bool] | None = None,
     device: str | torch.device = "cpu",
     dtype: torch.dtype = torch.float32,
 ) -> History:
@@ -57,7 +57,9 @@ def search(
         backend: of joblib, such as ``"loky"``, ``"threading"`` or ``"dask"``; None is what ``joblib.parallel_config`` says, or else
             loky: separate processes.
         chunk_size: the most models of a task; None chooses it for the cache and so that no worker is idle before the end.
-        progress: show a line on stderr with models done, rate, time left and the best validation score.
+        progress: show a line on stderr with models done, rate, time left and the best validation score; a text stands before it.
+        stop: asked before the first chunk and after every one. Once it says True, nothing more is trained: what is missing in the
+            history has ``epochs_run`` 0 and no failed epoch, and the same search can go on later.
         device: where to train.
         dtype: float32 or float64.
 
@@ -78,20 +80,26 @@ def search(
     _check(workers, chunk_size)
     check_training(data, models, settings, dtype)
     crew = _Crew(workers, backend)
+    check_memory(data, models, settings, dtype=dtype, chunk_size=chunk_size, workers=crew.size)
     distinct, order = _distinct(models)
     history = History.empty(network_layout(data, settings), len(distinct), settings, dtype=dtype)
     store = None if records is None else Records(records, data, settings, device=device, dtype=dtype)
     missing = np.arange(len(distinct)) if store is None else _recall(store, distinct, history)
-    bar = Progress(sys.stderr if progress else None, len(distinct), len(distinct) - len(missing), settings.monitor)
+    label = progress if isinstance(progress, str) else ""
+    known = len(distinct) - len(missing)
+    bar = Progress(sys.stderr if progress else None, len(distinct), known, settings.monitor, label=label)
     bar.update(0, _best_score(history, settings.monitor))
     plan = [missing[places] for places in _cut(data, distinct.take(missing), settings, crew.size, chunk_size, dtype)]
+    plan = [] if stop is not None and stop() else plan
     with closing(bar), one_thread(), closing(crew.train(data, distinct, plan, Job(settings, device, dtype))) as parts:
         for places, part in parts:
             history.put(places, part)
             if store is not None:
                 store.write(distinct.take(places), part)
             bar.update(len(places), _best_score(part, settings.monitor))
-    return history if len(distinct) == len(models) else _rows(history, order)
+            if stop is not None and stop():
+                break
+    return history if len(distinct) == len(models) else history.take(order)
 
 
 def _check(workers: int, chunk_size: int | None) -> None:
@@ -117,17 +125,8 @@ def _recall(store: Records, models: Models, history: History) -> np.ndarray:
     for keys, part in store.read():
         rows = [row for row, key in enumerate(keys) if key in missing]
         places = [missing.pop(keys[row]) for row in rows]
-        history.put(np.array(places, dtype=np.int64), _rows(part, np.array(rows, dtype=np.int64)))
+        history.put(np.array(places, dtype=np.int64), part.take(np.array(rows, dtype=np.int64)))
     return np.array(list(missing.values()), dtype=np.int64)
-
-
-def _rows(history: History, rows: np.ndarray) -> History:
-    """The history of some models."""
-    values: dict[str, Any] = {field.name: getattr(history, field.name) for field in fields(history)}
-    for name, value in values.items():
-        if isinstance(value, np.ndarray | Tensor):
-            values[name] = value[rows]
-    return replace(history, **values)
 
 
 def _cut(
@@ -170,7 +169,8 @@ class _Crew:
             return
         results = parallel(calls)
         try:
-            yield from results
+            for result in results:  # noqa: UP028  ('yield from' would close them here, and not below)
+                yield result
         finally:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # that results get lost, which is the purpose

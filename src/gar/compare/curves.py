@@ -1,0 +1,139 @@
+"""The paper's synthetic curves: how well each loss recovers a function of one variable."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from gar.compare.judging import choices, learning
+from gar.compare.options import LOSS_OPTIONS, Options
+from gar.compare.running import Run, Trial
+from gar.compare.tables import Compared, NothingFinishedError
+from gar.datasets import Table, half_split, load
+from gar.losses import registry
+from gar.metrics import METRICS
+from gar.report.results import Curve, Method, Problem, Truth
+from gar.stack import Models, StackData, TrainSettings
+from gar.tables import train_settings
+
+CURVES = ("sine", "squared-sine")
+LOSSES = ("mae", "mse", "mae_pearson", "rnc", "gar")
+"""Those of the paper's figure."""
+SEEDS = (1, 2, 3)
+PARAMETERS: Mapping[str, tuple[float, ...]] = {"gar": (0.5,)}
+
+RECIPE: Mapping[str, Any] = {
+    "learning_rates": (1e-2, 3e-3),
+    "weight_decays": (0.0,),
+    "batch_sizes": (128,),
+    "hidden_sizes": (100,) * 5,
+    "epochs": 300,
+    "optimizer": "adam",
+    "schedule": "multistep",
+}
+"""The paper's protocol, with fewer learning rates, decays and seeds."""
+
+_METRIC = "mae"
+
+
+def compare_curve(name: str, options: Options, run: Run) -> Compared:
+    """Fit a curve with every loss. A random half of its points is trained on, the other half is tested.
+
+    As in the paper there are no validation rows: the combination with the lowest mean absolute error on the tested half, after the
+    last epoch and over all seeds, is the one that is shown.
+    """
+    table = load(name)
+    halves = half_split(table, seed=options.seed).folds[0]
+    data = StackData(table.x, table.y, [(halves.train, halves.valid, np.arange(0))])  # tested once an epoch, not twice
+    methods, notes, is_late = [], [], False
+    for loss in options.chosen(LOSSES):
+        settings = _settings(loss, options)
+        trial = run.attempt(data, _models(loss, options), settings, where=name)
+        is_late |= trial is None
+        method = None if trial is None else _method(trial, data)
+        if method is None:
+            reason = "time was up; the same command goes on where it was" if trial is None else "training diverged"
+            notes.append(f"{registry[loss].title} was left out: {reason}.")
+        else:
+            methods.append(method)
+    if not methods:
+        raise NothingFinishedError(f"{name}: no loss was finished. {' '.join(notes)}")
+    methods.sort(key=lambda method: list(registry).index(method.name))
+    return Compared(_problem(table, data, options, methods, notes), None, is_late)
+
+
+def _models(loss: str, options: Options) -> Models:
+    recipe = options.recipe(RECIPE)
+    return Models.grid(
+        seeds=SEEDS,
+        learning_rates=recipe["learning_rates"],
+        weight_decays=recipe["weight_decays"],
+        parameters=options.parameters.get(loss, PARAMETERS.get(loss)),
+    )
+
+
+def _settings(loss: str, options: Options) -> TrainSettings:
+    recipe = options.recipe(RECIPE)
+    (batch_size,), epochs = recipe["batch_sizes"], recipe["epochs"]
+    shared = {name: recipe[name] for name in ("hidden_sizes", "optimizer", "schedule")}
+    settings = train_settings(
+        features=1, batch_size=batch_size, epochs=epochs, loss=loss, loss_options=LOSS_OPTIONS.get(loss), keep_final=True, **shared
+    )
+    pretrain = epochs // 3 if settings.is_two_phase else None
+    return replace(settings, milestones=(epochs // 3, 2 * epochs // 3), pretrain_epochs=pretrain)
+
+
+def _method(trial: Trial, data: StackData) -> Method | None:
+    """The combination that is best on average over the seeds, after the last epoch; None if none got there."""
+    values = trial.history.metrics[:, -1, 0]
+    combinations = np.arange(len(trial.models)).reshape(len(SEEDS), -1)
+    errors = values[:, METRICS.index(_METRIC)][combinations].mean(0)
+    errors = np.where(np.isfinite(errors), errors, np.inf)
+    if np.isinf(errors).all():
+        return None
+    best = combinations[:, errors.argmin()]
+    last = np.full(len(best), trial.settings.epochs - 1)
+    return Method(
+        name=trial.loss,
+        title=trial.title,
+        parameter=trial.settings.spec.parameter,
+        models=len(trial.models),
+        failed=trial.failed,
+        seconds=round(trial.seconds, 3),
+        scores={name: values[best, place].tolist() for place, name in enumerate(METRICS)},
+        chosen=choices(trial.models, best, last, trial.models.seed[best]),
+        learning=learning(trial.history, best),
+        curve=_curve(trial, best, data.x),
+    )
+
+
+def _curve(trial: Trial, best: np.ndarray, x: torch.Tensor) -> Curve:
+    fitted = trial.history.final(x.float()).predictions[best, :, 0].double().numpy()
+    return Curve(mean=fitted.mean(0).tolist(), sd=fitted.std(0).tolist())
+
+
+def _problem(table: Table, data: StackData, options: Options, methods: list[Method], notes: list[str]) -> Problem:
+    fold, recipe = data.folds[0], options.recipe(RECIPE)
+    trained = np.isin(np.arange(len(table.x)), fold.train)
+    protocol = (
+        f"Half of the points are trained on, the other half is tested, with {len(SEEDS)} seeds. There are no validation rows: "
+        "the combination with the lowest mean absolute error on the tested half is shown, as in the paper."
+    )
+    return Problem(
+        name=table.name,
+        title=table.title,
+        source=table.source,
+        rows=len(table.x),
+        features=1,
+        targets=table.target_names,
+        train_rows=len(fold.train),
+        test_rows=len(fold.valid),
+        judged_by=_METRIC,
+        settings={name: list(value) if isinstance(value, tuple) else value for name, value in recipe.items()}
+        | {"seeds": list(SEEDS), "split_seed": options.seed},
+        methods=methods,
+        notes=(*table.notes, protocol, *notes),
+        truth=Truth(x=table.x[:, 0].tolist(), y=table.y[:, 0].tolist(), trained=trained.tolist()),
+    )

@@ -1,0 +1,73 @@
+"""From a table with names to folds of numbers."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from gar.compare.options import Options
+from gar.compare.source import Source
+from gar.datasets import Encoder, encode_folds, group_folds, paper_folds
+from gar.datasets.splits import Parts
+from gar.stack import StackData
+from gar.tables import check_labels
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Prepared:
+    """What the networks are trained on, and what it was made from."""
+
+    source: Source
+    """With rows that have a label only."""
+    data: StackData
+    encoders: tuple[Encoder, ...]
+    """One for every fold, with what its training rows say about missing values."""
+    parts: list[Parts]
+    notes: tuple[str, ...]
+
+    @property
+    def train_rows(self) -> int:
+        """Of a fold; the smallest where they differ."""
+        return min(len(train) for train, _, _ in self.parts)
+
+    @property
+    def tested(self) -> tuple[pd.DataFrame, np.ndarray]:
+        """Features and labels of the test rows."""
+        test = self.parts[0][2]
+        return self.source.features.iloc[test], self.source.labels[test]
+
+
+def prepare(source: Source, options: Options) -> Prepared:
+    """Split the rows and encode the features of every fold with what its own training rows say."""
+    kept, notes = _with_labels(source)
+    parts = _parts(kept, options)
+    check_labels(kept.labels, [repr(name) for name in kept.targets])
+    encoder = Encoder.plan(kept.features)
+    encoded = encode_folds(encoder, kept.features, kept.labels, parts, labels="train" if options.scale_labels else "raw")
+    return Prepared(
+        source=kept,
+        data=encoded.data,
+        encoders=tuple(encoded.encoders),
+        parts=parts,
+        notes=(*source.notes, *notes, *encoder.notes),
+    )
+
+
+def _parts(source: Source, options: Options) -> list[Parts]:
+    """The paper's protocol; with groups, no group is in two parts."""
+    common = {"folds": options.folds, "seed": options.seed}
+    return paper_folds(len(source.labels), **common) if source.groups is None else group_folds(source.groups, **common)
+
+
+def _with_labels(source: Source) -> tuple[Source, list[str]]:
+    """Without rows that have no label at all; what is missing is said."""
+    missing = np.isnan(source.labels)
+    kept = np.flatnonzero(~missing.all(1))
+    notes = []
+    if len(kept) < len(missing):
+        notes.append(f"{len(missing) - len(kept)} of {len(missing)} rows have no label and were left out.")
+    if missing[kept].any():
+        notes.append(f"{int(missing[kept].sum())} of {missing[kept].size} labels are missing; training and metrics leave them out.")
+    groups = None if source.groups is None else source.groups[kept]
+    features = source.features.iloc[kept].reset_index(drop=True)
+    return replace(source, features=features, labels=source.labels[kept], groups=groups), notes

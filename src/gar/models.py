@@ -1,0 +1,148 @@
+"""A trained model on disk, without pickle: weights as safetensors, everything else as JSON.
+
+``weights.safetensors`` holds numbers and cannot run code; ``model.json`` says what they mean and carries their checksum. Loading
+checks every part, so a damaged or foreign file gives one clear error.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load as tensors_from_bytes
+from safetensors.torch import save as tensors_to_bytes
+from torch import Tensor
+
+from gar import __version__
+from gar.datasets import Encoder
+from gar.errors import InputError
+from gar.files import write_whole
+from gar.stack import Layout, Scaling, StackedMLP
+from gar.tables import fold_predictions
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMAT = 1
+_ABOUT, _WEIGHTS = "model.json", "weights.safetensors"
+_SCALINGS = ("features", "labels")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TableModel:
+    """Networks that predict together: the mean of what each makes of a table, with its own encoding and scaling.
+
+    Args:
+        networks: one or more, of one architecture.
+        encoders: of every network: how columns become numbers.
+        features: of every network: how these are scaled; None is not at all.
+        labels: the same for predictions.
+        targets: what is predicted, by name.
+        about: what else is known: loss, settings, scores. It must go into JSON.
+    """
+
+    networks: StackedMLP
+    encoders: Sequence[Encoder]
+    features: Sequence[Scaling | None]
+    labels: Sequence[Scaling | None]
+    targets: Sequence[str]
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def predict(self, frame: "pd.DataFrame") -> np.ndarray:
+        """Predictions ``(rows, targets)`` in the units of the labels; other columns than the features' are not looked at."""
+        return np.asarray(np.mean([self._predict_one(place, frame) for place in range(len(self.networks))], axis=0))
+
+    def _predict_one(self, place: int, frame: "pd.DataFrame") -> np.ndarray:
+        x = torch.from_numpy(self.encoders[place].transform(frame))
+        return np.asarray(fold_predictions(self.networks, place, (self.features[place], self.labels[place]), x))
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the two files into a folder, which is made if need be."""
+        weights = tensors_to_bytes(self._tensors())
+        about = {
+            "format": FORMAT,
+            "gar": __version__,
+            "network": asdict(self.networks.layout),
+            "networks": len(self.networks),
+            "scaled": [name for name in _SCALINGS if getattr(self, name)[0] is not None],
+            "targets": list(self.targets),
+            "weights_sha256": hashlib.sha256(weights).hexdigest(),
+            "encoders": [json.loads(encoder.to_json()) for encoder in self.encoders],
+            "about": dict(self.about),
+        }
+        text = json.dumps(about, indent=1, allow_nan=False).encode()
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        write_whole(Path(folder) / _WEIGHTS, weights)
+        write_whole(Path(folder) / _ABOUT, text)
+
+    def _tensors(self) -> dict[str, Tensor]:
+        tensors = {"networks": self.networks.table.contiguous()}
+        for name in _SCALINGS:
+            scalings = [scaling for scaling in getattr(self, name) if scaling is not None]
+            if scalings:
+                tensors[f"{name}.center"] = torch.stack([scaling.center for scaling in scalings])
+                tensors[f"{name}.scale"] = torch.stack([scaling.scale for scaling in scalings])
+        return tensors
+
+
+def load_model(folder: str | os.PathLike[str]) -> TableModel:
+    """A model that :meth:`TableModel.save` wrote. Anything else is an :class:`~gar.errors.InputError` that says what is wrong."""
+    place = Path(folder)
+    text, weights = (_content(place / name) for name in (_ABOUT, _WEIGHTS))
+    try:
+        about = json.loads(text)
+        if about["format"] != FORMAT:
+            raise InputError(f"model {place} has format {about['format']!r}, this version of gar reads {FORMAT}; save it anew")
+        if hashlib.sha256(weights).hexdigest() != about["weights_sha256"]:
+            raise InputError(f"model {place} is damaged: {_WEIGHTS} is not the file that {_ABOUT} was written with")
+        return _restored(about, tensors_from_bytes(weights))
+    except InputError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, RuntimeError, SafetensorError) as error:
+        raise InputError(
+            f"model {place} cannot be read ({type(error).__name__}: {error}); it is damaged or not one of gar's"
+        ) from error
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be read ({error.strerror}); give the folder that 'gar compare' saved a model in"
+        ) from error
+
+
+def _restored(about: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> TableModel:
+    layout = Layout(**{**about["network"], "sizes": tuple(int(size) for size in about["network"]["sizes"])})
+    count = int(about["networks"])
+    inputs, outputs = layout.sizes[0], layout.sizes[-1]
+    encoders = [Encoder.from_json(json.dumps(encoder)) for encoder in about["encoders"]]
+    targets = [str(name) for name in about["targets"]]
+    if count < 1 or len(encoders) != count or len(targets) != outputs:
+        raise ValueError(f"{count} networks, {len(encoders)} encoders, {len(targets)} targets for {outputs} outputs")
+    table = _checked(tensors["networks"], (count, layout.length), "networks")
+    scalings = {
+        name: _scalings(name, tensors, (count, width)) if name in about["scaled"] else [None] * count
+        for name, width in zip(_SCALINGS, (inputs, outputs), strict=True)
+    }
+    networks = StackedMLP(layout, table)
+    networks(torch.zeros(1, inputs))  # whatever is wrong with the network shows now, and not when it is needed
+    return TableModel(networks=networks, encoders=encoders, targets=targets, about=about["about"], **scalings)
+
+
+def _scalings(name: str, tensors: Mapping[str, Tensor], shape: tuple[int, int]) -> list[Scaling | None]:
+    center, scale = (_checked(tensors[f"{name}.{part}"], shape, f"{name}.{part}") for part in ("center", "scale"))
+    return [Scaling(*pair) for pair in zip(center, scale, strict=True)]
+
+
+def _checked(tensor: Tensor, shape: tuple[int, int], name: str) -> Tensor:
+    if tuple(tensor.shape) != shape or not tensor.is_floating_point() or not bool(tensor.isfinite().all()):
+        raise ValueError(f"{name} has shape {tuple(tensor.shape)} or values that are not finite; expected numbers {shape}")
+    return tensor

@@ -1,0 +1,48 @@
+"""Estimators as ONNX files, run by another program."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from gar import GARRegressor, GARRegressorCV, InputError
+from gar.estimators import export_onnx
+
+runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        GARRegressor(epochs=3, activation="elu", random_state=0),
+        GARRegressor(epochs=3, encoding="waves", random_state=0),
+        GARRegressorCV(epochs=3, cv=2, encoding="waves", random_state=0),
+        GARRegressorCV(preset="paper", cv=2, random_state=0),
+    ],
+    ids=["elu", "waves", "folds", "paper"],
+)
+@pytest.mark.parametrize("targets", [1, 2])
+def test_predictions_agree(model: Any, targets: int, tmp_path: Path) -> None:
+    """Also for features and labels far from zero, which single precision alone would blur."""
+    generator = np.random.default_rng(0)
+    x = 1e5 + generator.normal(size=(80, 3))
+    y = 1e6 + (x - 1e5) @ generator.normal(size=(3, targets))
+    model.fit(x, y)
+    export_onnx(model, tmp_path / "model.onnx")
+    session = runtime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
+    (mine,) = session.run(None, {"X": x})
+    assert mine.shape == (80, targets)
+    np.testing.assert_allclose(mine, model.predict(x), rtol=0, atol=1e-4 * y.std())
+
+
+def test_what_cannot_be_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(NotFittedError):
+        export_onnx(GARRegressor(), tmp_path / "model.onnx")
+    model = GARRegressor(epochs=1).fit(np.arange(20.0).reshape(10, 2), np.arange(10.0))
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(InputError, match=r"pip install 'gar\[onnx\]'"):
+        export_onnx(model, tmp_path / "model.onnx")
+    assert not (tmp_path / "model.onnx").exists()

@@ -1,0 +1,51 @@
+"""A search that is told to stop leaves the rest for later."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gar.search import search
+from gar.stack import Models, TrainSettings, train
+from tests.search.problem import assert_same, small_data
+
+MODELS = Models.grid(learning_rates=(0.1, 0.03, 0.01, 0.003), seeds=(1, 2))
+SETTINGS = TrainSettings(epochs=3, batch_size=20, hidden_sizes=(8,))
+
+
+class Patience:
+    """Says 'stop' when it has been asked so many times."""
+
+    def __init__(self, times: int) -> None:
+        self._left = times
+
+    def __call__(self) -> bool:
+        self._left -= 1
+        return self._left < 0
+
+
+def test_what_was_done_is_kept_and_the_rest_is_told(tmp_path: Path) -> None:
+    part = search(small_data(), MODELS, SETTINGS, records=tmp_path, chunk_size=2, stop=Patience(3))
+    assert (part.epochs_run > 0).sum() == 6
+    assert np.isnan(part.metrics[part.epochs_run == 0]).all()
+    whole = train(small_data(), MODELS, SETTINGS)
+    done = part.epochs_run > 0
+    assert np.array_equal(part.metrics[done], whole.metrics[done])
+    assert_same(search(small_data(), MODELS, SETTINGS, records=tmp_path), whole)
+
+
+def test_time_that_was_up_before_trains_nothing(tmp_path: Path) -> None:
+    nothing = search(small_data(), MODELS, SETTINGS, records=tmp_path, stop=lambda: True)
+    assert not nothing.epochs_run.any()
+    whole = search(small_data(), MODELS, SETTINGS, records=tmp_path)
+    assert_same(search(small_data(), MODELS, SETTINGS, records=tmp_path, stop=lambda: True), whole)
+
+
+def test_workers_are_stopped_too() -> None:
+    part = search(small_data(), MODELS, SETTINGS, workers=2, chunk_size=1, stop=Patience(2))
+    assert 0 < (part.epochs_run > 0).sum() < len(MODELS)
+
+
+def test_a_text_stands_before_the_line(capsys: pytest.CaptureFixture[str]) -> None:
+    search(small_data(), MODELS, SETTINGS, progress="GAR on trees")
+    assert capsys.readouterr().err.splitlines()[-1].startswith("GAR on trees [####")
