@@ -1,0 +1,84 @@
+"""What boosting libraries hand over, checked and brought into one form."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gar.errors import InputError
+
+
+class Arrays(NamedTuple):
+    """Predictions and labels ``(rows, targets)``, and weights ``(rows,)`` or None: floating-point numbers."""
+
+    pred: np.ndarray
+    target: np.ndarray
+    weight: np.ndarray | None
+
+
+def from_library(first: Any, second: Any, sample_weight: Any) -> Arrays:
+    """Arguments of an objective or metric, in either of the ways libraries pass them.
+
+    ``train`` of both libraries passes predictions and their own data set, the scikit-learn interfaces labels, predictions and
+    perhaps weights.
+    """
+    if hasattr(second, "get_label"):
+        weight = second.get_weight()
+        return checked(first, second.get_label(), weight if weight is not None and len(weight) else None)
+    return checked(second, first, sample_weight)
+
+
+def checked(pred: Any, target: Any, weight: Any) -> Arrays:
+    pred, target = _floating(pred, "predictions"), _floating(target, "labels")
+    if pred.size != target.size or pred.ndim > 2:
+        raise InputError(
+            f"predictions have shape {pred.shape}, labels {target.shape}; expected one prediction for each label. XGBoost takes "
+            "labels of shape (rows, targets); for LightGBM, which has a single target, fit one model per target"
+        )
+    rows = len(pred)
+    if rows < 2:
+        raise InputError(f"GAR compares rows, but there are {rows}; expected 2 or more")
+    pred = pred.reshape(rows, -1)
+    return Arrays(pred, target.reshape(pred.shape), None if weight is None else _checked_weight(weight, rows))
+
+
+def _floating(given: Any, name: str) -> np.ndarray:
+    values: np.ndarray = np.asarray(given)
+    try:
+        return values if values.dtype.kind == "f" else np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} have dtype {values.dtype}, which are no numbers ({error})") from error
+
+
+def _checked_weight(given: Any, rows: int) -> np.ndarray:
+    weight: np.ndarray = np.asarray(given, dtype=np.float64)
+    if weight.shape != (rows,):
+        raise InputError(f"sample_weight has shape {weight.shape}; expected one value per row: ({rows},)")
+    lowest, total = float(weight.min()), float(weight.sum())
+    if not (lowest >= 0 and 0 < total < np.inf):
+        raise InputError(f"sample_weight has minimum {lowest:g} and sum {total:g}; expected finite numbers >= 0, not all of them 0")
+    return weight
+
+
+def group_codes(groups: Any) -> np.ndarray:
+    """One number from 0 for each row; rows with equal numbers are of one group."""
+    values = np.asarray(groups)
+    if values.ndim != 1:
+        raise InputError(f"groups has shape {values.shape}; expected one value per row, such as a day or a patient: (rows,)")
+    if values.dtype.kind == "f" and np.isnan(values).any():
+        raise InputError(f"groups has {int(np.isnan(values).sum())} NaN of {len(values)} values; give every row a group")
+    return np.unique(values, return_inverse=True)[1]
+
+
+def check_group_length(codes: np.ndarray, rows: int) -> None:
+    if len(codes) != rows:
+        raise InputError(f"groups has {len(codes)} values, but there are {rows} rows; give one group per row, in their order")
+
+
+def check_labels(target: np.ndarray) -> None:
+    """Raise for NaN or infinite labels; a finite sum proves that all are finite."""
+    with np.errstate(all="ignore"):
+        total = target.sum()
+    if not np.isfinite(total):
+        bad = int((~np.isfinite(target)).sum())
+        if bad:
+            raise InputError(f"labels have {bad} NaN or infinite of {target.size} values; remove these rows before training")

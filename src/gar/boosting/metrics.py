@@ -1,0 +1,106 @@
+"""Metrics for early stopping: correlation of all rows or within groups, and GAR itself."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from gar.boosting._inputs import check_group_length, check_labels, from_library, group_codes
+from gar.boosting.newton import Batch, Rows
+from gar.functional._components import COMPONENTS, Component, GARSettings
+from gar.functional._inputs import check_choice, check_parameter
+
+Library = Literal["xgboost", "lightgbm"]
+LIBRARIES: tuple[Library, ...] = ("xgboost", "lightgbm")
+
+
+class EarlyStoppingMetric:
+    """Pearson, Spearman or GAR of an evaluation set, in the form that a library's early stopping takes.
+
+    XGBoost: ``train(..., custom_metric=metric)`` or ``XGBRegressor(eval_metric=metric)``. It takes smaller for better, so
+    correlations are reported as ``1 - rho``. LightGBM: ``train(..., feval=metric)`` or ``fit(..., eval_metric=metric)``.
+
+    Args:
+        name: ``"pearson"``, ``"spearman"`` or ``"gar"``.
+        library: ``"xgboost"`` or ``"lightgbm"``.
+        groups: one value per row of the evaluation set: correlations are then those within groups, averaged over the groups
+            whose labels differ.
+        alpha: of ``"gar"``, as are ``components`` and ``weights``.
+
+    Example:
+        >>> metric = EarlyStoppingMetric("spearman", library="lightgbm")
+        >>> metric(np.array([1.0, 2.0, 3.0, 4.0]), np.array([0.1, 0.2, 0.4, 0.3]))
+        ('spearman', 0.8, True)
+    """
+
+    def __init__(
+        self,
+        name: Literal["pearson", "spearman", "gar"],
+        *,
+        library: Library,
+        groups: Any = None,
+        alpha: float = 1.0,
+        components: Sequence[Component] = COMPONENTS,
+        weights: Sequence[float] | None = None,
+    ) -> None:
+        check_choice(name, ("pearson", "spearman", "gar"), "metric")
+        check_choice(library, LIBRARIES, "library")
+        check_parameter(alpha, "alpha", open_end=False)
+        self.name, self.library, self.alpha = name, library, float(alpha)
+        self.settings = GARSettings(components=components, weights=weights)
+        self._codes = None if groups is None else group_codes(groups)
+        self.larger_is_better = name != "gar"
+        self.__name__ = f"1-{name}" if library == "xgboost" and self.larger_is_better else name  # what XGBRegressor calls it
+
+    def __call__(self, first: Any, second: Any, sample_weight: Any = None) -> Any:
+        """Predictions and a data set, or labels, predictions and weights; returns what the library expects in each case."""
+        value = self.value(*from_library(first, second, sample_weight))
+        if self.library == "lightgbm":
+            return self.name, value, self.larger_is_better
+        smaller_is_better = 1.0 - value if self.larger_is_better else value
+        return (self.__name__, smaller_is_better) if hasattr(second, "get_label") else smaller_is_better
+
+    def value(self, pred: np.ndarray, target: np.ndarray, weight: np.ndarray | None = None) -> float:
+        """The metric itself, of predictions and labels ``(rows, targets)``: the mean over targets."""
+        check_labels(target)
+        if self._codes is not None:
+            check_group_length(self._codes, len(pred))
+        if self.name == "gar":
+            return Batch(pred, target, Rows(len(pred), weight, self._codes)).value(self.alpha, self.settings)
+        codes = np.zeros(len(pred), dtype=np.intp) if self._codes is None else self._codes
+        pairs, ranked = zip(pred.T, target.T, strict=True), self.name == "spearman"
+        return float(np.mean([correlation_within(one, other, codes, weight, ranked=ranked) for one, other in pairs]))
+
+
+def correlation_within(
+    pred: np.ndarray, target: np.ndarray, codes: np.ndarray, weight: np.ndarray | None = None, *, ranked: bool = False
+) -> float:
+    """Pearson's correlation within each group, or Spearman's if ``ranked``, averaged over the groups whose labels differ.
+
+    Constant predictions have the correlation 0, and so has a table without any group whose labels differ.
+    """
+    counts = np.ones(len(pred)) if weight is None else weight
+    sizes = np.bincount(codes, counts)
+
+    def centred(values: np.ndarray) -> np.ndarray:
+        values = _ranks_within(values, codes, counts) if ranked else values.astype(np.float64)
+        rest = values - (np.bincount(codes, counts * values) / (sizes + (sizes == 0)))[codes]
+        return np.where(np.abs(rest) > 1e-14 * np.abs(values), rest, 0.0)  # rounding is no spread
+
+    f, y = centred(pred), centred(target)
+    cross, one, other = (np.bincount(codes, counts * product) for product in (f * y, f * f, y * y))
+    differ = other > 0
+    scale = np.sqrt(one[differ] * other[differ])
+    return float((cross[differ] / np.where(scale > 0, scale, np.inf)).mean()) if differ.any() else 0.0
+
+
+def _ranks_within(values: np.ndarray, codes: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Ranks inside of each group, up to a constant of the group; equal values share the middle of their places."""
+    order = np.lexsort((values, codes))
+    ranked, groups, upto = values[order], codes[order], counts[order].cumsum()
+    starts = np.flatnonzero(np.concatenate([[True], (ranked[1:] != ranked[:-1]) | (groups[1:] != groups[:-1])]))
+    ends = np.concatenate([starts[1:], [len(values)]])
+    below = (upto - counts[order])[starts]
+    ranks = np.empty(len(values))
+    ranks[order] = np.repeat((below + upto[ends - 1]) / 2, ends - starts)
+    return ranks

@@ -1,0 +1,140 @@
+"""GAR as an objective of XGBoost and LightGBM."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gar.boosting._inputs import Arrays, check_group_length, check_labels, checked, from_library, group_codes
+from gar.boosting.newton import UNIT, Batch, Derivatives, Rows
+from gar.errors import InputError
+from gar.functional._components import COMPONENTS, Component, GARSettings
+from gar.functional._inputs import check_parameter
+
+WARM_UP = 0.8
+"""Share of their spread that predictions reach before the correlation joins in. Without it, and with a large alpha, the correlation
+of a few small trees is driven to one while the scale of the labels is hardly approached."""
+FAR_OFF = 0.5
+"""Predictions are far from the level of the labels as long as three quarters of them are too high, or too low."""
+
+
+class GARObjective:
+    """Gradient Aligned Regression as an objective: pass it where XGBoost and LightGBM take a function of your own.
+
+    ``xgboost.train(..., obj=objective)``, ``XGBRegressor(objective=objective)``, ``lightgbm.train({"objective": objective}, ...)``
+    and ``LGBMRegressor(objective=objective)`` all work. Start from :meth:`starting_score`, which these libraries do not find for
+    objectives that are not their own.
+
+    Gradient and curvature are multiplied by a common factor, one per target, that makes the curvature 1, as it is for squared
+    error, where the error is average or less; rows further off have less. So ``lambda``, ``gamma`` and ``min_child_weight`` mean
+    what they usually mean, whatever the unit of the labels.
+
+    Args:
+        alpha: how evenly the components are attended to, from 0 (only the largest) to ``math.inf`` (all alike).
+        components: any of ``"mae"``, ``"diff"`` and ``"diffnorm"``.
+        weights: a positive factor for each component.
+        groups: one value per training row (a day, a patient, a query). Differences are then compared within groups only: the
+            difference loss is the variance of errors around the mean of their group, the correlation that of values so centred.
+        warm_up: the correlation does not know scales, so a first small tree would count as a finished model. Until predictions
+            have reached this share of their spread, the other components lead alone, and absolute errors alone as long as
+            predictions are far from the level of the labels. 0 lets all components in at once.
+
+    Example:
+        >>> import lightgbm, numpy as np
+        >>> x = np.linspace(0, 1, 200)[:, None]
+        >>> y = np.sin(9 * x[:, 0]) + 5
+        >>> objective = GARObjective(alpha=1.0)
+        >>> data = lightgbm.Dataset(x, y, init_score=np.full(200, objective.starting_score(y)))
+        >>> model = lightgbm.train({"objective": objective, "verbose": -1}, data, 50)
+        >>> bool(np.corrcoef(model.predict(x), y)[0, 1] > 0.99)
+        True
+    """
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 1.0,
+        components: Sequence[Component] = COMPONENTS,
+        weights: Sequence[float] | None = None,
+        groups: Any = None,
+        warm_up: float = WARM_UP,
+    ) -> None:
+        check_parameter(alpha, "alpha", open_end=False)
+        check_parameter(warm_up, "warm_up", open_end=False)
+        self.alpha, self.warm_up = float(alpha), float(warm_up)
+        self.settings = GARSettings(components=components, weights=weights)
+        self._without_correlation = _only(self.settings, ("mae", "diff")) or GARSettings(components=("diff",))
+        self._level = _only(self.settings, ("mae",))
+        self._codes = None if groups is None else group_codes(groups)
+
+    def __repr__(self) -> str:
+        groups = "" if self._codes is None else f", groups={self._codes.max() + 1} groups of {len(self._codes)} rows"
+        return f"GARObjective(alpha={self.alpha:g}, components={self.settings.components}{groups})"
+
+    def __call__(self, first: Any, second: Any, sample_weight: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """Gradient and curvature of every row, for predictions and a data set, or for labels, predictions and weights."""
+        arrays = from_library(first, second, sample_weight)
+        batch = self._batch(arrays)
+        found = batch.derivatives(self.alpha, self._leading(batch), normalised=True)
+        if not np.isfinite(found.value):
+            raise InputError("predictions are no longer finite; lower the learning rate, or look for infinite features")
+        shape = (len(arrays.pred),) if arrays.pred.shape[1] == 1 else arrays.pred.shape
+        return found.gradient.reshape(shape), found.curvature.reshape(shape)
+
+    def _leading(self, batch: Batch) -> GARSettings:
+        """The components that lead this round. Curvatures of those that come later would hold back the earlier ones.
+
+        Differences do not know the level of the labels, and the correlation knows neither level nor scale.
+        """
+        if self.warm_up == 0:
+            return self.settings
+        if self._level is not None and batch.imbalance() > FAR_OFF:
+            return self._level
+        return self._without_correlation if batch.spread_reached() < self.warm_up else self.settings
+
+    def derivatives(self, y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> Derivatives:
+        """GAR's value, its gradient by the predictions, as autograd of the PyTorch loss gives it, and a curvature."""
+        found = self._batch(checked(y_pred, y_true, sample_weight)).derivatives(self.alpha, self.settings)
+        shape = np.shape(y_pred)
+        return Derivatives(found.value, found.gradient.reshape(shape), found.curvature.reshape(shape))
+
+    @staticmethod
+    def starting_score(y: Any, sample_weight: Any = None) -> Any:
+        """The best constant prediction, which is the median: a number, or one per target for labels ``(rows, targets)``.
+
+        ``base_score`` of XGBoost takes it; for LightGBM fill ``init_score`` with it and add it to predictions.
+        """
+        y = np.asarray(y, dtype=np.float64)
+        check_labels(y)
+        if sample_weight is None:
+            median = np.median(y, axis=0)
+        else:
+            median = np.apply_along_axis(_weighted_median, 0, y, np.asarray(sample_weight, dtype=np.float64))
+        return float(median) if y.ndim == 1 else median
+
+    def _batch(self, arrays: Arrays) -> Batch:
+        if self._codes is not None:
+            check_group_length(self._codes, len(arrays.pred))
+        batch = Batch(arrays.pred, arrays.target, Rows(len(arrays.pred), arrays.weight, self._codes))
+        m = batch.moments
+        if not np.isfinite(m.mean_target).all():
+            check_labels(arrays.target)
+        if not (m.target > m.size * (4.0 * UNIT * m.mean_target) ** 2).all():
+            where = "" if self._codes is None else " within every group"
+            raise InputError(f"labels are constant{where} ({m.mean_target} on average): they have no differences to learn from")
+        return batch
+
+
+def _only(settings: GARSettings, names: tuple[Component, ...]) -> GARSettings | None:
+    """These settings with some of their components only; None if they have none of them."""
+    kept = [(name, weight) for name, weight in zip(settings.components, settings.all_weights, strict=True) if name in names]
+    return GARSettings(components=[name for name, _ in kept], weights=[weight for _, weight in kept]) if kept else None
+
+
+def _weighted_median(values: np.ndarray, weight: np.ndarray) -> float:
+    """The middle of the values if each was there as often as its weight says."""
+    order = values.argsort()
+    cumulated = weight[order].cumsum()
+    half = cumulated[-1] / 2
+    low, high = np.searchsorted(cumulated, half, side="left"), np.searchsorted(cumulated, half, side="right")
+    return float((values[order[low]] + values[order[min(high, len(values) - 1)]]) / 2)
