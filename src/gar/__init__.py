@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from gar.boosting import GARBoostRegressor as GARBoostRegressor
     from gar.errors import InputError as InputError
     from gar.estimators import GARRegressor as GARRegressor
     from gar.estimators import GARRegressorCV as GARRegressorCV
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from gar.losses import RankSimLoss as RankSimLoss
 
 _HOME = {
+    "GARBoostRegressor": "gar.boosting",
     "InputError": "gar.errors",
     "GARRegressor": "gar.estimators",
     "GARRegressorCV": "gar.estimators",
@@ -38,7 +40,23 @@ _HOME = {
     "RankNContrastLoss": "gar.losses",
     "RankSimLoss": "gar.losses",
 }
-_ROOMS = ("distributed", "errors", "estimators", "functional", "losses", "metrics", "search", "stack")
+_ROOMS = (
+    "boosting",
+    "compare",
+    "datasets",
+    "distributed",
+    "errors",
+    "estimators",
+    "functional",
+    "losses",
+    "metrics",
+    "paper",
+    "report",
+    "search",
+    "stack",
+    "statistics",
+    "symbolic",
+)
 
 __all__ = ["__version__", *_HOME]
 

@@ -1,0 +1,131 @@
+"""Experiments as data: the paper's grids, and nothing else."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gar.errors import InputError
+from gar.paper.experiments import UNIT_EXPERIMENTS, units
+from gar.paper.names import EXPERIMENTS, METHODS, TASKS
+from gar.paper.protocol import table_data
+from gar.paper.unit import Unit, flops
+from gar.stack import StackData
+from tests.paper.conftest import small_table
+
+COUNTS = {
+    "table1": 7 * 9,
+    "standardized": 4 * 9,
+    "ablation": 4 * 7,
+    "alpha": 4,
+    "batch-size": 4 * 5,
+    "selected-alpha": 7,
+    "synthetic": 2 * 6,
+    "depth": 5 * 5,
+    "by-subject": 2 * 9,
+    "train-statistics": 4 * 9,
+}
+
+
+def unit_named(experiment: str, task: str, variant: str) -> Unit:
+    (unit,) = units(experiment, tasks=[task], methods=[variant])
+    return unit
+
+
+@pytest.mark.parametrize("experiment", UNIT_EXPERIMENTS)
+def test_counts_and_names(experiment: str) -> None:
+    found = units(experiment)
+    assert len(found) == COUNTS[experiment]
+    assert len({unit.name for unit in found}) == len(found)
+    assert all(unit.task in TASKS for unit in found)
+
+
+def test_all_experiments_but_timing_are_units() -> None:
+    assert set(UNIT_EXPERIMENTS) == set(EXPERIMENTS) - {"runtime"}
+
+
+@pytest.mark.parametrize("experiment", ["table1", "standardized", "ablation", "batch-size", "by-subject", "train-statistics"])
+def test_every_variant_has_45_runs_a_fold(experiment: str) -> None:
+    for unit in units(experiment):
+        expected = 45 if not unit.note else 18
+        assert np.bincount(unit.models.fold).tolist() == [expected] * 5, unit.name
+
+
+def test_the_protocol_of_tables() -> None:
+    for method in METHODS:
+        unit = unit_named("table1", "concrete", method)
+        settings, models = unit.settings, unit.models
+        assert (settings.epochs, settings.batch_size, settings.drop_last, settings.milestones) == (100, 256, True, (50, 75))
+        assert (settings.optimizer, settings.momentum, settings.schedule) == ("sgd", 0.9, "multistep")
+        assert settings.hidden_sizes == (16, 32, 16, 8)
+        assert set(models.learning_rate) == {1e-1, 1e-2, 1e-3, 1e-4, 1e-5}
+        assert set(models.weight_decay) == {1e-3, 1e-4, 1e-5}
+        assert set(models.seed) == ({123, 124, 125} if method in ("mae", "mse") else {123})
+    assert unit_named("table1", "parkinson-total", "gar").settings.hidden_sizes == (128, 256, 128, 64)
+    alphas = unit_named("table1", "concrete", "gar").models.parameter
+    assert alphas is not None
+    assert set(alphas) == {0.1, 1.0, 10.0}
+
+
+def test_the_largest_table_says_that_its_grid_is_smaller() -> None:
+    for unit in units("table1", tasks=["superconductivity"]):
+        is_whole = unit.variant in ("mae", "gar")
+        assert set(unit.models.learning_rate) == ({1e-1, 1e-2, 1e-3, 1e-4, 1e-5} if is_whole else {1e-2, 1e-3})
+        assert unit.note == ("" if is_whole else "learning rates 1e-2 and 1e-3 only")
+
+
+def test_the_protocol_of_curves() -> None:
+    for method in ("mae", "rnc", "gar"):
+        unit = unit_named("synthetic", "sine", method)
+        settings = unit.settings
+        assert (settings.hidden_sizes, settings.epochs, settings.batch_size) == ((100,) * 5, 300, 128)
+        assert (settings.optimizer, settings.milestones) == ("adam", (100, 200))
+        assert settings.first_phase == (100 if method == "rnc" else 300)
+        assert set(unit.models.seed) == {1, 2, 3, 4, 5}
+        assert len(unit.models) == 5 * 4 * 4 * (3 if method == "rnc" else 1)
+    assert len(unit_named("depth", "sine", "gar-10").settings.hidden_sizes) == 10
+    assert len(unit_named("depth", "sine", "gar-10").models) == 5 * 16 * 3
+
+
+def test_the_whole_of_the_ablation_is_the_first_tables_gar() -> None:
+    """So that its runs, which search knows by their content, are made once."""
+    one, other = unit_named("ablation", "wine", "gar"), unit_named("table1", "wine", "gar")
+    assert one.settings == other.settings
+    assert one.plan == other.plan != unit_named("ablation", "wine", "mae+diff").plan
+
+
+def test_unknown_names_are_told() -> None:
+    with pytest.raises(InputError, match="'nonsense' is no experiment"):
+        units("nonsense")
+    with pytest.raises(InputError, match="'iris' is no task of table1; there are concrete, gdsc"):
+        units("table1", tasks=["iris"])
+    with pytest.raises(InputError, match="'svm' is no method of table1"):
+        units("table1", methods=["svm"])
+    assert units("table1", tasks=["sine"], strict=False) == []
+
+
+def test_a_units_key_is_of_all_that_matters() -> None:
+    unit, data = unit_named("table1", "concrete", "gar"), small_table()
+    key = unit.key(data)
+    assert unit.key(small_table()) == key
+    assert replace(unit, settings=replace(unit.settings, epochs=99)).key(data) != key
+    assert replace(unit, models=unit.models.take(range(224))).key(data) != key
+    assert unit.key(StackData(data.x, data.y + 1e-3, data.folds)) != key
+    assert unit.key(StackData(data.x * (1 + 1e-15), data.y, data.folds)) == key  # the last bit is the machine's own
+    assert replace(unit, settings=replace(unit.settings, keep_final=True, monitor="rmse")).key(data) == key
+
+
+def test_operations_are_counted_by_hand() -> None:
+    """One model, 40 training rows in ten batches, 10 validation and 10 test rows, 4 x 5 + 5 weights, 3 epochs."""
+    unit = unit_named("table1", "concrete", "gar")
+    unit = replace(unit, models=unit.models.take([0]), settings=replace(unit.settings, hidden_sizes=(5,), epochs=3, batch_size=4))
+    assert flops(unit, small_table()) == 2 * 25 * (3 * 40 + 10 + 10) * 3
+
+
+def test_the_authors_split_is_used_where_it_is(data_home: Path) -> None:
+    data = table_data("concrete")
+    assert data.x.shape == (1030, 8)
+    assert [len(fold.test) for fold in data.folds] == [206] * 5
+    assert "authors" in unit_named("table1", "concrete", "gar").origin()[0]
+    assert "recomputed" in " ".join(unit_named("table1", "superconductivity", "gar").origin())
