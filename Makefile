@@ -6,10 +6,10 @@ READY := $(VENV)/.ready
 # Several processes with one thread each are faster here than one process with several threads.
 export OMP_NUM_THREADS = 1
 
-.PHONY: demo test lint format bench clean
+.PHONY: demo test lint format bench docs clean
 
 demo: $(READY)
-	$(RUN) examples/squared_sine.py --out gar-demo
+	$(VENV)/bin/gar demo --out gar-demo
 
 test: $(READY)
 	$(RUN) -m pytest -n auto --dist loadgroup -q
@@ -26,6 +26,12 @@ format: $(READY)
 bench: $(READY)
 	$(RUN) -m benchmarks.losses
 	$(RUN) -m benchmarks.stack
+	$(RUN) -m benchmarks.estimators
+
+# Pages in docs/, the reference from docstrings; any warning is an error.
+docs: $(READY)
+	$(RUN) -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "Begin with docs/_build/html/index.html"
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -33,4 +39,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $(READY)
 
 clean:
-	rm -rf $(VENV) gar-demo .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) gar-demo docs/_build .mypy_cache .pytest_cache .ruff_cache .hypothesis

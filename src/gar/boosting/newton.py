@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gar.functional._closed_form import _coefficients, _over_columns
+from gar.functional._closed_form import coefficients, over_columns_of
 from gar.functional._components import GARSettings
 from gar.functional._moments import Moments, is_correlation_defined
 from gar.functional._numbers import ARRAYS, Number
@@ -142,7 +142,7 @@ class Batch:
 
     def _components(self, settings: GARSettings) -> tuple[Number, list[Number], list[Number]]:
         """Each target's part in the mean over targets, the finished components, and their logarithms."""
-        part, components = _over_columns(self.moments, np.ones(len(self._columns)), settings, UNIT, None, ARRAYS)
+        part, components = over_columns_of(self.moments, np.ones(len(self._columns)), settings, UNIT, None, ARRAYS)
         return part, components, [np.log(component) for component in components]
 
     @np.errstate(all="ignore")
@@ -155,7 +155,7 @@ class Batch:
         by_absolute, everywhere = self._curvatures(heights, settings)
         least = m.absolute / m.size + settings.eps
         factor = 1.0 / (by_absolute / least + everywhere) if normalised else np.ones_like(part)
-        by_vectors = _coefficients(m, part, slopes, settings, UNIT, ARRAYS)
+        by_vectors = coefficients(m, part, slopes, settings, UNIT, ARRAYS)
         numbers = (*(factor * number for number in (*by_vectors, by_absolute, everywhere)), least)
         gradient, curvature = np.empty((2, len(self._columns), self._rows.count))
         for k, column in enumerate(self._columns):

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+_WITHOUT_FILES = {"bundled": "scikit-learn", "generated": "its formula"}
+
+
 class Parts(NamedTuple):
     """What a loader finds in its files."""
 
@@ -42,7 +45,7 @@ def load(name: str, *, home: Folder = None) -> Table:
     if name == "agedb":
         raise InputError("agedb holds images, not a table; use load_images('agedb')")
     files = located(name, home=home)
-    source = ", ".join(map(str, files)) or entry.origin
+    source = ", ".join(map(str, files)) or _WITHOUT_FILES[entry.origin]
     try:
         parts = _LOADERS[name](files)
         x, y = parts.x.to_numpy(np.float64), parts.y.to_numpy(np.float64)

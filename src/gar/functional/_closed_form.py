@@ -191,20 +191,20 @@ def _solve(
     m: Moments, share: Number, alpha: Number, settings: GARSettings, unit: float, group: "ProcessGroup | None", xp: Numbers
 ) -> tuple[Number, tuple[Number, Number, Number]]:
     """From moments to the loss of each model, and to the coefficients of its gradient in each column."""
-    part, components = _over_columns(m, share, settings, unit, group, xp)
+    part, components = over_columns_of(m, share, settings, unit, group, xp)
     logs = [xp.log(component) for component in components]
     value = log_power_mean(logs, alpha, xp=xp)
     slopes = [p / component for p, component in zip(attention(logs, alpha, xp=xp), components, strict=True)]
     if settings.form == "exp":
         value = xp.exp(value)
         slopes = [value * slope for slope in slopes]
-    return value, _coefficients(m, part, slopes, settings, unit, xp)
+    return value, coefficients(m, part, slopes, settings, unit, xp)
 
 
 _solve_quietly = np.errstate(all="ignore")(_solve)  # what is not finite shows in the result and needs no warning
 
 
-def _over_columns(
+def over_columns_of(
     m: Moments, share: Number, settings: GARSettings, unit: float, group: "ProcessGroup | None", xp: Numbers
 ) -> tuple[Number, list[Number]]:
     """Each column's part in the mean over columns, and the finished components of the models."""
@@ -218,7 +218,7 @@ def _over_columns(
     return share / xp.to_columns(count), finished([total / count for total in totals], settings)
 
 
-def _coefficients(
+def coefficients(
     m: Moments, part: Number, slopes: list[Number], settings: GARSettings, unit: float, xp: Numbers
 ) -> tuple[Number, Number, Number]:
     """What sign, centred error and centred prediction are multiplied with, per column.

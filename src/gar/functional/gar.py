@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
-from gar.distributed import check_group, world_size
-from gar.errors import InputError
+from gar.distributed import world_size
 from gar.functional._closed_form import traced_value, value_and_gradient
 from gar.functional._components import COMPONENTS, Component, GARSettings, column_components, finished
 from gar.functional._given_gradient import with_gradient
@@ -107,7 +106,9 @@ def gar_with(
     check_tensor(pred, "pred")
     loss = _Loss(settings, target, alpha, sample_weight, mask, group)
     if group is not None:
-        return _over_group(loss, pred)  # type: ignore[no-any-return]
+        from gar.functional._over_group import over_group  # it imports all of PyTorch's compiler, a second or two
+
+        return over_group(loss, pred)
     if is_transformed() or loss.needs_more_gradients():
         return loss.plain(pred)
     if torch.compiler.is_compiling():
@@ -175,12 +176,3 @@ class _Loss(NamedTuple):
         # DistributedDataParallel takes the mean of the ranks' gradients by the parameters. Ours is the gradient of ONE loss of
         # all rows, so the ranks' parts must add up: sum = world_size * mean.
         return value, gradient if self.group is None else gradient.mul_(world_size(self.group))
-
-
-@torch.compiler.disable  # type: ignore[untyped-decorator]
-def _over_group(loss: _Loss, pred: Tensor) -> Tensor:
-    """The loss of all ranks; torch.compile leaves it to eager mode."""
-    check_group(loss.group)
-    if loss.needs_more_gradients():
-        raise InputError("with process_group only predictions get a gradient; use target.detach() and sample_weight.detach()")
-    return loss.closed_form(pred)

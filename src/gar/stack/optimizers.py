@@ -5,6 +5,7 @@ gradient is left as it is, and counts its steps from its own first one.
 """
 
 import math
+from collections import defaultdict
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -71,15 +72,18 @@ class StackedAdam:
             self._step_all(weight, step, mean, square)
 
     def _step_by_rows(self, weight: Tensor, step: Step, mean: Tensor, square: Tensor) -> None:
-        """PyTorch's own kernel for one model after another: one pass over memory."""
+        """PyTorch's own kernel, which passes over memory once. Models with equal settings share a call."""
         kernel: Any = torch._fused_adamw_ if self._decoupled else torch._fused_adam_
         first, second = self._betas
-        number = [torch.tensor(float(step.number))]
-        settings = zip(step.rate.flatten().tolist(), step.decay.flatten().tolist(), strict=True)
-        common: dict[str, Any] = {"beta1": first, "beta2": second, "eps": self._eps, "amsgrad": False, "maximize": False}
-        for row, (rate, decay) in enumerate(settings):
-            tensors = [[values[row]] for values in (weight, step.gradient, mean, square)]
-            kernel(*tensors, [], number, lr=rate, weight_decay=decay, **common)
+        common = {"beta1": first, "beta2": second, "eps": self._eps, "amsgrad": False, "maximize": False}
+        number = torch.tensor(float(step.number))
+        columns = [values.unbind(0) for values in (weight, step.gradient, mean, square)]
+        alike = defaultdict(list)
+        for row, setting in enumerate(zip(step.rate.flatten().tolist(), step.decay.flatten().tolist(), strict=True)):
+            alike[setting].append(row)
+        for (rate, decay), rows in alike.items():
+            tensors = [[column[row] for row in rows] for column in columns]
+            kernel(*tensors, [], [number] * len(rows), lr=rate, weight_decay=decay, **common)
 
     def _step_all(self, weight: Tensor, step: Step, mean: Tensor, square: Tensor) -> None:
         """All models at once: many passes over memory, but few calls."""
