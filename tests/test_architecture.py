@@ -16,7 +16,7 @@ LAYERS = (
     {"errors"},
     {"distributed", "files", "statistics"},
     {"functional", "report"},
-    {"losses", "metrics"},
+    {"accumulation", "losses", "metrics"},
     {"stack"},
     {"datasets", "search", "tables"},
     {"boosting", "estimators", "models", "symbolic"},

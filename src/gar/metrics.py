@@ -21,6 +21,7 @@ from gar.errors import InputError
 from gar.functional._inputs import check_mask, check_tensor, check_weight
 
 METRICS = ("mae", "rmse", "pearson", "spearman", "r2")
+"""Names of all metrics, in the order in which they are always given."""
 LARGER_IS_BETTER = {"mae": False, "rmse": False, "pearson": True, "spearman": True, "r2": True}
 
 

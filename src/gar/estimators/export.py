@@ -17,7 +17,7 @@ _SINGLE, _DOUBLE = 1, 11  # onnx.TensorProto.FLOAT and DOUBLE
 
 
 def export_onnx(estimator: NetworkRegressor, path: str | os.PathLike[str]) -> None:
-    """Write a fitted :class:`gar.GARRegressor` or :class:`gar.GARRegressorCV` as an ONNX model.
+    """Write a fitted :class:`GARRegressor` or :class:`GARRegressorCV` as an ONNX model.
 
     It takes ``X (rows, features)`` in double precision and gives ``y (rows, targets)`` in the units of the labels. Networks
     work in single precision, so predictions agree to about six digits.

@@ -34,7 +34,7 @@ class GARRegressor(NetworkRegressor):
 
     Attributes:
         networks_: the trained network, as a stack of one.
-        n_features_in_, feature_names_in_, n_outputs_: as everywhere in scikit-learn.
+        n_features_in_: as everywhere in scikit-learn, and so are ``feature_names_in_`` and ``n_outputs_``.
 
     Example:
         >>> from sklearn.datasets import load_diabetes

@@ -45,6 +45,6 @@ def _panel(view: View, method: Method, truth: Truth, curve: Curve) -> Panel:
         axes.set(xlim=(x[0], x[-1]), ylim=(float(y.min() - room), float(y.max() + room)))
         few_ticks(axes, 6, 4)
         label(axes, printable(method.title, 22), color=look.light)
-        axes.set_title(f"error {number(error, decimals([error]))}", loc="right", fontsize=8, fontweight="normal")
+        axes.set_title(f"MAE of the mean {number(error, decimals([error]))}", loc="right", fontsize=8, fontweight="normal")
 
     return Panel(draw, alt, method)

@@ -1,0 +1,98 @@
+"""The site is built as a reader gets it, with warnings as errors; it has every public name, and its links lead somewhere."""
+
+import importlib
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+import gar
+
+ROOT = Path(__file__).parent.parent
+BUILDERS = ("sphinx", "myst_parser", "furo", "sphinx_click")
+ROOMS = [page.stem for page in sorted((ROOT / "docs/api").glob("*.md")) if page.stem not in ("index", "commands")]
+NOT_IN_THE_REFERENCE = {"distributed", "paper"}
+"""Rooms for the library itself: one is an argument of losses, the other stands behind ``gar reproduce``."""
+
+pytestmark = pytest.mark.xdist_group("docs")  # one build for all tests
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    for package in BUILDERS:
+        pytest.importorskip(package, reason=f"{package} is not installed: no site to test; pip install 'gar[docs]'")
+    out = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", str(ROOT / "docs"), str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+class Page(HTMLParser):
+    """Where a page leads, what a browser loads with it, and the places in it that can be led to."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.loaded: list[str] = []
+        self.anchors: set[str] = set()
+        self.feed(file.read_text())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.links += [value for name, value in attrs if name in ("href", "src") and value]
+        self.loaded += [value for name, value in attrs if name == "src" or (tag, name) == ("link", "href") if value]
+        self.anchors |= {value for name, value in attrs if name == "id" and value}
+
+
+def test_links_inside_the_site_lead_somewhere(site: Path) -> None:
+    pages = {file: Page(file) for file in site.rglob("*.html")}
+    checked = 0
+    for file, page in pages.items():
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (file.parent / unquote(parts.path)).resolve() if parts.path else file
+            assert target.exists(), f"{file.name} leads to {link}, which is not there"
+            if parts.fragment and target in pages:
+                assert unquote(parts.fragment) in pages[target].anchors, f"{file.name} leads to {link}: no such place in the page"
+                checked += 1
+    assert checked
+
+
+def test_pages_ask_no_other_site(site: Path) -> None:
+    for file in site.rglob("*.html"):
+        assert not [link for link in Page(file).loaded if urlsplit(link).netloc]
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_public_name_has_its_place(site: Path, room: str) -> None:
+    module = importlib.import_module(f"gar.{room}")
+    anchors = Page(site / f"api/{room}.html").anchors
+    for name in getattr(module, "__all__", None) or _defined_in(module):
+        assert f"gar.{room}.{name}" in anchors, f"gar.{room}.{name} is not in docs/api/{room}.md"
+
+
+def _defined_in(module: object) -> list[str]:
+    home = vars(module)["__name__"]
+    return [name for name, value in vars(module).items() if name[0] != "_" and getattr(value, "__module__", None) == home]
+
+
+def test_every_room_and_every_short_name_is_in_the_reference() -> None:
+    rooms = {name for name in dir(gar) if name not in gar.__all__ and name[0] != "_"} - NOT_IN_THE_REFERENCE
+    assert rooms <= set(ROOMS)
+    index = (ROOT / "docs/api/index.md").read_text()
+    for name in gar.__all__:
+        assert name == "__version__" or f"`{name}`" in index
+
+
+def test_every_command_is_in_the_reference(site: Path) -> None:
+    from gar.cli import gar as group
+
+    text = re.sub(r"<[^>]+>", "", (site / "api/commands.html").read_text())
+    for name in group.commands:
+        assert f"gar {name} [OPTIONS]" in text
