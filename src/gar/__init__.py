@@ -41,6 +41,7 @@ _HOME = {
     "RankSimLoss": "gar.losses",
 }
 _ROOMS = (
+    "accumulation",
     "boosting",
     "compare",
     "datasets",
@@ -50,6 +51,7 @@ _ROOMS = (
     "functional",
     "losses",
     "metrics",
+    "models",
     "paper",
     "report",
     "search",

@@ -1,0 +1,219 @@
+"""Large batches from small ones: the gradients of the whole batch with the memory of a part.
+
+The mean of the gradients of micro-batches is the gradient of the whole batch only where the loss is a plain mean over rows. GAR,
+and every loss on pairs, is not: parts know nothing of pairs that lie in two of them. But a loss looks at predictions alone, and
+these are as small as the labels. So there are two passes: the first, without a graph, gives all predictions, and the loss of
+them its gradient by each; that is where the sums over the whole batch enter, also those of other processes. The second pass
+builds the graph of one part at a time, and starts its backward pass from those numbers.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from gar.errors import InputError
+from gar.functional._given_gradient import with_gradient
+
+Output = Tensor | tuple[Tensor, ...]
+LossFunction = Callable[..., Tensor]
+
+_SAME = 1e-2
+"""How far, relative to the largest, predictions of both passes may be apart: other random numbers move them much further, rounding
+on any device much less."""
+
+
+def backward_in_parts(
+    model: nn.Module,
+    loss: LossFunction,
+    x: Tensor | tuple[Tensor, ...],
+    target: Tensor,
+    *,
+    size: int = 64,
+    sample_weight: Tensor | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Add to ``.grad`` what ``loss(model(x), target).backward()`` would, with the graph of ``size`` rows at a time.
+
+    The price is a second forward pass. Besides one part, memory holds the model's outputs for the whole batch and their gradients.
+
+    Args:
+        model: its outputs are a tensor, or a tuple of them. With :class:`~torch.nn.parallel.DistributedDataParallel` gradients are
+            averaged once, after the last part; ranks may have different numbers of parts. A loss with ``process_group`` is that
+            of all ranks.
+        loss: called as ``loss(outputs, target)``. For a loss of features let the model return both, and write
+            ``lambda out, y: ranksim(out[0], y, out[1])``.
+        x: inputs with the rows in their first dimension; a tuple is several of them: ``model(*x)``.
+        target: labels, as the loss wants them, with the rows in their first dimension.
+        size: rows of a part; the last one may be smaller.
+        sample_weight: passed on to the loss, if given.
+        mask: passed on to the loss, if given.
+
+    Returns:
+        The loss of the whole batch, without a graph.
+
+    Dropout draws the same numbers in both passes: the random state of each part is kept, as in activation checkpointing. Batch
+    normalisation in training mode sees single parts, here as in any accumulation: its outputs are not those of the whole batch, and
+    its running averages move twice. Call ``.eval()`` on such layers, or use layer or group normalisation.
+
+    Example:
+        >>> from gar import GARLoss
+        >>> model, x, y = torch.nn.Linear(3, 1), torch.randn(1000, 3), torch.randn(1000, 1)
+        >>> value = backward_in_parts(model, GARLoss(), x, y, size=64)
+        >>> whole = torch.autograd.grad(GARLoss()(model(x), y), model.weight)[0]
+        >>> torch.allclose(model.weight.grad, whole, atol=1e-6)
+        True
+    """
+    inputs = (x,) if isinstance(x, Tensor) else tuple(x)
+    places = _places(inputs, target, size)
+    replayed = [_Replayed(inputs[0].device) for _ in places]
+    batch = WholeBatch(loss)
+    # Without the wrapper the first pass sends nothing, so ranks may have different numbers of parts.
+    bare = model.module if isinstance(model, DistributedDataParallel) else model
+    with torch.no_grad():
+        for rows, random in zip(places, replayed, strict=True):
+            with random.recorded():
+                batch.add(bare(*(one[rows] for one in inputs)))
+    options = {"sample_weight": sample_weight, "mask": mask}
+    value = batch.evaluate(target, **{name: given for name, given in options.items() if given is not None})
+    for rows, random in zip(places, replayed, strict=True):
+        with random.replayed(), _synchronised(model, rows is places[-1]):
+            torch.autograd.backward(batch.part(model(*(one[rows] for one in inputs))))
+    return value
+
+
+class WholeBatch:
+    """The loss of a batch that comes in parts: for training loops of your own.
+
+    Add the outputs of all parts, made without a graph; evaluate the loss of all; then make the outputs of each part again, in the
+    same order, and call ``part(outputs).backward()``.
+
+    Args:
+        loss: called as ``loss(outputs, target, ...)``.
+
+    Example:
+        >>> from gar import GARLoss
+        >>> model, x, y = torch.nn.Linear(3, 1), torch.randn(1000, 3), torch.randn(1000, 1)
+        >>> batch = WholeBatch(GARLoss())
+        >>> with torch.no_grad():
+        ...     for part in x.split(64):
+        ...         batch.add(model(part))
+        >>> value = batch.evaluate(y)
+        >>> for part in x.split(64):
+        ...     batch.part(model(part)).backward()
+    """
+
+    def __init__(self, loss: LossFunction) -> None:
+        self._loss = loss
+        self._seen: list[tuple[Tensor, ...]] = []
+        self._is_tuple = False
+        self._value: Tensor | None = None
+        self._gradients: Iterator[tuple[Tensor | None, ...]] = iter(())
+
+    def add(self, outputs: Output) -> None:
+        """Outputs of the next part; no graph is kept."""
+        if self._value is not None:
+            raise InputError("a part was added after the loss was evaluated; make a new WholeBatch for the next batch")
+        self._is_tuple = isinstance(outputs, tuple)
+        self._seen.append(tuple(one.detach() for one in _as_tuple(outputs)))
+
+    def evaluate(self, target: Tensor, **options: Any) -> Tensor:
+        """The loss of all parts together, without a graph; with more arguments for the loss, such as ``sample_weight``."""
+        if not self._seen:
+            raise InputError("no part was added; call add(outputs) for each part before evaluate(target)")
+        whole = [torch.cat(parts).requires_grad_() for parts in zip(*self._seen, strict=True)]
+        with torch.enable_grad():
+            value = self._loss(tuple(whole) if self._is_tuple else whole[0], target, **options)
+        if value.ndim:
+            raise InputError(f"the loss gave shape {tuple(value.shape)}; expected one number: outputs of one model")
+        gradients = torch.autograd.grad(value, whole, allow_unused=True)
+        sizes = [len(part[0]) for part in self._seen]
+        cut = [[None] * len(sizes) if gradient is None else torch.split(gradient, sizes) for gradient in gradients]
+        self._gradients = iter(list(zip(*cut, strict=True)))
+        self._value = value.detach()
+        return self._value
+
+    def part(self, outputs: Output) -> Tensor:
+        """The loss of the whole batch, with the gradient by the outputs of the next part."""
+        gradients = next(self._gradients, None)
+        if self._value is None or gradients is None:
+            raise InputError("there is no such part; add all parts, call evaluate(target), then part(outputs) once for each")
+        value, total = self._value, None
+        for one, before, gradient in zip(_as_tuple(outputs), self._seen.pop(0), gradients, strict=True):
+            _check_same(one.detach(), before)
+            if gradient is not None:
+                term = with_gradient(one, lambda _, gradient=gradient: (value.clone(), gradient), None)  # type: ignore[misc]
+                total = term if total is None else total + (term - value)
+        return value if total is None else total
+
+
+def _as_tuple(outputs: Output) -> tuple[Tensor, ...]:
+    return (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
+
+
+def _places(inputs: tuple[Tensor, ...], target: Tensor, size: int) -> list[slice]:
+    """Where parts begin and end. An empty batch is one empty part: under DDP this rank must take part in the exchange."""
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        raise InputError(f"size={size!r} is not a number of rows; use a whole number from 1")
+    rows = {len(one) for one in (*inputs, target)}
+    if len(rows) != 1:
+        raise InputError(f"x and target have {sorted(rows)} rows; expected the same number")
+    total = rows.pop()
+    return [slice(start, min(start + size, total)) for start in range(0, max(total, 1), size)]
+
+
+def _check_same(again: Tensor, before: Tensor) -> None:
+    if again.shape != before.shape:
+        raise InputError(
+            f"the outputs of this part had shape {tuple(before.shape)} and now have {tuple(again.shape)}; "
+            "make the parts again in the same order"
+        )
+    if before.numel() == 0:
+        return
+    allowed = _SAME * before.abs().max()
+    if bool(((again - before).abs() > allowed).any()):
+        raise InputError(
+            "the outputs of this part are not those of the first pass, so the gradient would be wrong; the model draws random "
+            "numbers (dropout) or has changed: use backward_in_parts, restore the random state, or call model.eval()"
+        )
+
+
+def _synchronised(model: nn.Module, last: bool) -> AbstractContextManager[Any]:
+    """DDP exchanges gradients in the last backward pass; before it they only add up."""
+    if isinstance(model, DistributedDataParallel) and not last:
+        return model.no_sync()
+    return nullcontext()
+
+
+class _Replayed:
+    """The random state at the start of a part, so that its second pass draws the same numbers."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._module = None if device.type == "cpu" else torch.get_device_module(device)
+        self._device = device
+
+    @contextmanager
+    def recorded(self) -> Iterator[None]:
+        self._state = self._states()
+        yield
+
+    @contextmanager
+    def replayed(self) -> Iterator[None]:
+        """As at the start of the first pass; afterwards as if there had been no second one."""
+        now = self._states()
+        self._set(self._state)
+        try:
+            yield
+        finally:
+            self._set(now)
+
+    def _states(self) -> tuple[Tensor, Tensor | None]:
+        return torch.get_rng_state(), None if self._module is None else self._module.get_rng_state(self._device)
+
+    def _set(self, states: tuple[Tensor, Tensor | None]) -> None:
+        torch.set_rng_state(states[0])
+        if self._module is not None:
+            self._module.set_rng_state(states[1], self._device)
