@@ -27,16 +27,25 @@ def check_group(group: "ProcessGroup | None") -> None:
 
 
 def world_size(group: "ProcessGroup") -> int:
-    return torch.distributed.get_world_size(_handle(group))
+    return torch.distributed.get_world_size(handle(group))
 
 
 def gather(values: Tensor, group: "ProcessGroup") -> Tensor:
     """``values`` of every rank, stacked along a new first dimension, equal on all ranks. One collective call."""
     values = values.contiguous()
     gathered = [torch.empty_like(values) for _ in range(world_size(group))]
-    torch.distributed.all_gather(gathered, values, group=_handle(group))
+    torch.distributed.all_gather(gathered, values, group=handle(group))
     return torch.stack(gathered)
 
 
-def _handle(group: "ProcessGroup") -> "_Group | None":
+def shared_generator(generator: torch.Generator | None, group: "ProcessGroup", device: torch.device) -> torch.Generator:
+    """A source of the same random numbers on every rank, seeded by that of the first one."""
+    check_group(group)
+    source = torch.default_generator if generator is None else generator
+    seed = torch.randint(2**62, (1,), generator=source, device=source.device).to(device)
+    return torch.Generator(device).manual_seed(int(gather(seed, group)[0]))
+
+
+def handle(group: "ProcessGroup") -> "_Group | None":
+    """What torch.distributed calls it."""
     return None if isinstance(group, str) else group

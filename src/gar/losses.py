@@ -14,8 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from gar import functional
+from gar.distributed import shared_generator
 from gar.errors import InputError
 from gar.functional._components import COMPONENTS, Component, GARSettings
+from gar.functional._features import join_batch
 from gar.functional._inputs import NanPolicy, Pairs, check_choice, check_parameter
 from gar.functional.aggregation import Form
 from gar.functional.gar import gar_components, gar_with
@@ -205,22 +207,30 @@ class RankSimLoss(_Loss):
         gamma: float = 100.0,
         generator: torch.Generator | None = None,
         nan_policy: NanPolicy = "raise",
+        process_group: "ProcessGroup | None" = None,
     ) -> None:
         super().__init__(nan_policy)
         self._tune("interpolation", interpolation)
         check_parameter(gamma, "gamma", open_end=False)
         self.gamma = gamma
         self._generator = generator
+        self.process_group = process_group
 
     def forward(
         self, pred: Tensor, target: Tensor, features: Tensor, *, sample_weight: Tensor | None = None, mask: Tensor | None = None
     ) -> Tensor:
+        generator = self._generator
+        if self.process_group is not None:
+            generator = shared_generator(generator, self.process_group, features.device)
+            features, target, sample_weight, mask, pred = join_batch(
+                self.process_group, features, target, sample_weight, mask, pred
+            )
         mae = functional.mae_loss(pred, target, sample_weight=sample_weight, mask=mask, nan_policy=self.nan_policy)
         regulariser = functional.ranksim_loss(
             features,
             target,
             interpolation=self.interpolation,
-            generator=self._generator,
+            generator=generator,
             sample_weight=sample_weight,
             mask=mask,
             nan_policy=self.nan_policy,
@@ -233,9 +243,16 @@ class RankNContrastLoss(_Loss):
 
     temperature: float | Tensor
 
-    def __init__(self, temperature: float | Tensor = 2.0, *, nan_policy: NanPolicy = "raise") -> None:
+    def __init__(
+        self,
+        temperature: float | Tensor = 2.0,
+        *,
+        nan_policy: NanPolicy = "raise",
+        process_group: "ProcessGroup | None" = None,
+    ) -> None:
         super().__init__(nan_policy)
         self._tune("temperature", temperature)
+        self.process_group = process_group
 
     def forward(
         self, features: Tensor, target: Tensor, *, sample_weight: Tensor | None = None, mask: Tensor | None = None
@@ -247,6 +264,7 @@ class RankNContrastLoss(_Loss):
             sample_weight=sample_weight,
             mask=mask,
             nan_policy=self.nan_policy,
+            process_group=self.process_group,
         )
 
 
@@ -264,6 +282,7 @@ class ConRLoss(_Loss):
         eta: float = 0.01,
         count_excluded: bool = False,
         nan_policy: NanPolicy = "raise",
+        process_group: "ProcessGroup | None" = None,
     ) -> None:
         super().__init__(nan_policy)
         self._tune("beta", beta, zero_allowed=True)
@@ -271,10 +290,15 @@ class ConRLoss(_Loss):
         check_parameter(window, "window", open_end=False)
         self.window, self.temperature, self.eta = window, temperature, eta
         self.count_excluded = count_excluded
+        self.process_group = process_group
 
     def forward(
         self, pred: Tensor, target: Tensor, features: Tensor, *, sample_weight: Tensor | None = None, mask: Tensor | None = None
     ) -> Tensor:
+        if self.process_group is not None:
+            features, target, sample_weight, mask, pred = join_batch(
+                self.process_group, features, target, sample_weight, mask, pred
+            )
         mae = functional.mae_loss(pred, target, sample_weight=sample_weight, mask=mask, nan_policy=self.nan_policy)
         regulariser = functional.conr_loss(
             features,

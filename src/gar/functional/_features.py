@@ -9,7 +9,7 @@ once.
 
 import math
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -29,6 +29,9 @@ from gar.functional._inputs import (
     is_traced,
     parameter_like,
 )
+
+if TYPE_CHECKING:
+    from gar.distributed import ProcessGroup
 
 L = TypeVar("L")
 
@@ -118,6 +121,28 @@ def as_rows(
         features, target, weight = pad(features, (0, 0, 0, 1)), pad(target, (0, 0, 0, 1)), pad(weight, (0, 1))
     counts = (weight > 0).unsqueeze(-1)
     return _for_all_models(features.where(counts, 0.0), target.where(counts, 0.0), weight, uniform=False)
+
+
+def join_batch(
+    group: "ProcessGroup",
+    features: Tensor,
+    target: Tensor,
+    sample_weight: Tensor | None,
+    mask: Tensor | None,
+    *pred: Tensor,
+) -> tuple[Any, ...]:
+    """All of these with the rows of all ranks, each of which then computes the loss of the joined batch.
+
+    Shapes are checked before, where they are known; labels after, so that all ranks hear of a bad one.
+    """
+    from gar.functional._joined_rows import join_rows
+
+    as_rows(features, target, sample_weight=sample_weight, mask=mask, nan_policy="propagate")
+    for one in pred:
+        check_tensor(one, "pred")
+        if one.shape != target.shape:
+            raise InputError(f"pred has shape {tuple(one.shape)}, target {tuple(target.shape)}; they must be equal")
+    return join_rows(group, features, target, sample_weight, mask, *pred, axis=features.ndim - 2)  # type: ignore[no-any-return]
 
 
 def parameter_of_pairs(value: float | Tensor, rows: Rows, name: str) -> float | Tensor:

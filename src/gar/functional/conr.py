@@ -1,14 +1,17 @@
 """ConR: features of rows with near labels attract, of rows wrongly predicted alike repel (Keramati et al., ICLR 2024)."""
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from gar.functional._features import Cosines, Rows, as_rows, gaps, parameter_of_pairs, quick_exp_, unit_rows
+from gar.functional._features import Cosines, Rows, as_rows, gaps, join_batch, parameter_of_pairs, quick_exp_, unit_rows
 from gar.functional._given_gradient import with_gradient
 from gar.functional._inputs import NanPolicy, check_parameter, checked_pair, in_full_precision, is_traced
+
+if TYPE_CHECKING:
+    from gar.distributed import ProcessGroup
 
 
 @in_full_precision
@@ -24,6 +27,7 @@ def conr_loss(
     sample_weight: Tensor | None = None,
     mask: Tensor | None = None,
     nan_policy: NanPolicy = "raise",
+    process_group: "ProcessGroup | None" = None,
 ) -> Tensor:
     r"""Contrastive regulariser in feature space, with positives by label and negatives by prediction.
 
@@ -47,12 +51,16 @@ def conr_loss(
         sample_weight: how often each row counts, ``(..., batch)``.
         mask: True where a row counts, ``(..., batch)``.
         nan_policy: as in :func:`gar.functional.gar_loss`; ``"omit"`` leaves out rows that lack a label.
+        process_group: ``"world"`` or a group: the loss of the joined batch of its ranks, exact for any shards. Rows of all ranks
+            are exchanged, and each rank computes all pairs. Made for DistributedDataParallel, which averages gradients.
 
     Example:
         >>> features = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.6, 0.8]])
         >>> conr_loss(features, torch.zeros(3), torch.tensor([0.0, 0.5, 3.0]), temperature=1.0)
         tensor(0.4672)
     """
+    if process_group is not None:
+        features, target, sample_weight, mask, pred = join_batch(process_group, features, target, sample_weight, mask, pred)
     pred, _ = checked_pair(pred, target)
     check_parameter(window, "window", open_end=False)
     settings = _Settings(window, eta, count_excluded)

@@ -1,6 +1,6 @@
 """Rank-N-Contrast: features whose distances rank as the distances of labels do (Zha et al., NeurIPS 2023)."""
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
@@ -9,6 +9,7 @@ from gar.functional._features import (
     Rows,
     as_rows,
     distances,
+    join_batch,
     parameter_of_pairs,
     quick_distances,
     quick_exp_,
@@ -17,6 +18,9 @@ from gar.functional._features import (
 from gar.functional._given_gradient import with_gradient
 from gar.functional._inputs import NanPolicy, in_full_precision, is_traced
 from gar.functional._order import ascending
+
+if TYPE_CHECKING:
+    from gar.distributed import ProcessGroup
 
 
 @in_full_precision
@@ -28,6 +32,7 @@ def rank_n_contrast_loss(
     sample_weight: Tensor | None = None,
     mask: Tensor | None = None,
     nan_policy: NanPolicy = "raise",
+    process_group: "ProcessGroup | None" = None,
 ) -> Tensor:
     r"""For every pair, the partner should be nearer than all that are at least as far away in label.
 
@@ -42,6 +47,8 @@ def rank_n_contrast_loss(
         sample_weight: how often each row counts, ``(..., batch)``.
         mask: True where a row counts, ``(..., batch)``.
         nan_policy: as in :func:`gar.functional.gar_loss`; ``"omit"`` leaves out rows that lack a label.
+        process_group: ``"world"`` or a group: the loss of the joined batch of its ranks, exact for any shards. Rows of all ranks
+            are exchanged, and each rank computes all pairs. Made for DistributedDataParallel, which averages gradients.
 
     Returns:
         One value per model. Fewer than two rows give 0. Time is ``n^2 log n``, with equal label distances handled exactly.
@@ -50,6 +57,8 @@ def rank_n_contrast_loss(
         >>> rank_n_contrast_loss(torch.tensor([[0.0], [1.0], [3.0]]), torch.tensor([0.0, 1.0, 2.0]), temperature=1.0)
         tensor(0.3445)
     """
+    if process_group is not None:
+        features, target, sample_weight, mask = join_batch(process_group, features, target, sample_weight, mask)
 
     def checked(features: Tensor) -> tuple[Rows, float | Tensor]:
         rows = as_rows(features, target, sample_weight=sample_weight, mask=mask, nan_policy=nan_policy)

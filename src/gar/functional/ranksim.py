@@ -1,14 +1,18 @@
 """RankSim: neighbours in feature space should rank as neighbours in label space (Gong et al., ICML 2022)."""
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from gar.functional._features import Cosines, Rows, as_rows, parameter_of_pairs, unit_rows
+from gar.distributed import shared_generator
+from gar.functional._features import Cosines, Rows, as_rows, join_batch, parameter_of_pairs, unit_rows
 from gar.functional._given_gradient import Pull, with_gradient
 from gar.functional._inputs import NanPolicy, in_full_precision, is_traced
 from gar.functional._order import ascending
+
+if TYPE_CHECKING:
+    from gar.distributed import ProcessGroup
 
 
 @in_full_precision
@@ -21,6 +25,7 @@ def ranksim_loss(
     sample_weight: Tensor | None = None,
     mask: Tensor | None = None,
     nan_policy: NanPolicy = "raise",
+    process_group: "ProcessGroup | None" = None,
 ) -> Tensor:
     r"""Squared difference of two rankings of the batch, by feature and by label, seen from every row.
 
@@ -40,6 +45,8 @@ def ranksim_loss(
         sample_weight: rows with weight 0 are left out; copies of a row change nothing, as equal labels take part once.
         mask: True where a row takes part, ``(..., batch)``.
         nan_policy: as in :func:`gar.functional.gar_loss`; ``"omit"`` leaves out rows that lack a label.
+        process_group: ``"world"`` or a group: the loss of the joined batch of its ranks, exact for any shards. Rows of all ranks
+            are exchanged, and each rank computes all pairs. Made for DistributedDataParallel, which averages gradients.
 
     Returns:
         One value per model; 0 if fewer than two rows take part.
@@ -48,6 +55,9 @@ def ranksim_loss(
         >>> ranksim_loss(torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), torch.tensor([0.0, 1.0, 2.0]))
         tensor(0.1481)
     """
+    if process_group is not None:
+        generator = shared_generator(generator, process_group, features.device)
+        features, target, sample_weight, mask = join_batch(process_group, features, target, sample_weight, mask)
     rows = as_rows(features, target, sample_weight=sample_weight, mask=mask, nan_policy=nan_policy)
     strength = parameter_of_pairs(interpolation, rows, "interpolation")
     models = rows.features.shape[:-2]

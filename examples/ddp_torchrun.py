@@ -1,0 +1,63 @@
+"""Train over several processes with one loss over all their rows.
+
+    torchrun --nproc-per-node 2 examples/ddp_torchrun.py
+
+Each process has its own rows, and not the same number of them. ``process_group="world"`` makes the loss that of the joined
+batch: every step sends nine more numbers, whatever the size of the batch, and the gradients that DistributedDataParallel averages
+are those of one process with all rows. The last line compares with exactly that.
+"""
+
+import argparse
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from gar import GARLoss
+
+
+def make_net() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 1)).double()
+
+
+def make_rows(rows: int) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(rows, 8, dtype=torch.float64, generator=generator)
+    return x, (x[:, :1] * x[:, 1:2]).sin() + x[:, 2:3]
+
+
+def train(net: nn.Module, loss: GARLoss, x: Tensor, y: Tensor, steps: int) -> float:
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        value = loss(net(x), y)
+        value.backward()
+        optimizer.step()
+    return value.item()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--rows", type=int, default=500, help="of all processes together")
+    arguments = parser.parse_args()
+    dist.init_process_group("gloo")
+    rank, world = dist.get_rank(), dist.get_world_size()
+    x, y = make_rows(arguments.rows)
+    first, last = (arguments.rows * place**2 // world**2 for place in (rank, rank + 1))  # shards of different sizes
+    net = DistributedDataParallel(make_net())
+    value = train(net, GARLoss(process_group="world"), x[first:last], y[first:last], arguments.steps)
+    print(f"rank {rank}: {last - first} rows, loss {value:.6f}", flush=True)
+    if rank == 0:
+        alone = make_net()
+        train(alone, GARLoss(), x, y, arguments.steps)
+        pairs = zip(net.module.parameters(), alone.parameters(), strict=True)
+        difference = max((one - other).abs().max().item() for one, other in pairs)
+        print(f"largest difference to one process with all rows: {difference:.1e}", flush=True)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""All rows of all ranks, for losses on pairs of features. A module of its own, since what hides it from torch.compile is slow to
+import."""
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from gar.distributed import check_group, gather, handle
+from gar.errors import InputError
+
+if TYPE_CHECKING:
+    from gar.distributed import ProcessGroup
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def join_rows(group: "ProcessGroup", *tables: Tensor | None, axis: int) -> tuple[Any, ...]:
+    """Rows of all ranks, in the order of ranks, for each of these tables; None stays None. Gradients are kept.
+
+    All tables travel together: one exchange of two numbers and one of the rows. Shards may be of any size, also empty.
+
+    Args:
+        group: whose ranks take part. All of them must pass the same kinds of tables.
+        tables: their dimension number ``axis`` is the row.
+        axis: counted from 0, so that ``(..., rows)`` and ``(..., rows, columns)`` may stand together.
+    """
+    check_group(group)
+    given = [table for table in tables if table is not None]
+    if len({table.shape[axis] for table in given}) > 1:
+        shapes = ", ".join(str(tuple(table.shape)) for table in given)
+        raise InputError(f"tables of one batch have shapes {shapes}; expected the same number of rows in dimension {axis}")
+    flat = [table.movedim(axis, 0).flatten(1) if table.ndim > 1 else table.unsqueeze(1) for table in given]
+    dtype = given[0].dtype
+    for table in given:
+        dtype = torch.promote_types(dtype, table.dtype)
+    joined: Tensor = _JoinedRows.apply(torch.cat([table.to(dtype) for table in flat], 1), group)  # type: ignore[no-untyped-call]
+    parts = iter(zip(given, torch.split(joined, [table.shape[1] for table in flat], 1), strict=True))
+    return tuple(None if table is None else _unflattened(*next(parts), axis) for table in tables)
+
+
+def _unflattened(like: Tensor, rows: Tensor, axis: int) -> Tensor:
+    shape = [len(rows), *like.shape[:axis], *like.shape[axis + 1 :]]
+    return rows.reshape(shape).movedim(0, axis).to(like.dtype)
+
+
+class _JoinedRows(torch.autograd.Function):
+    """Rows ``(n, columns)`` of all ranks, below each other."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, group: "ProcessGroup") -> Tensor:
+        shapes = gather(torch.tensor(rows.shape, device=rows.device), group)
+        sizes = shapes[:, 0].tolist()
+        if len(widths := set(shapes[:, 1].tolist())) > 1:
+            raise InputError(
+                f"ranks pass rows of {sorted(widths)} numbers; all must pass features, labels, weights and mask of the same "
+                "shape, or none"
+            )
+        first = sum(sizes[: torch.distributed.get_rank(handle(group))])
+        ctx.mine, ctx.ranks = slice(first, first + len(rows)), len(sizes)
+        padded = torch.nn.functional.pad(rows, (0, 0, 0, max(sizes) - len(rows)))  # a collective takes equal shapes only
+        return torch.cat([part[:size] for part, size in zip(gather(padded, group), sizes, strict=True)])
+
+    @staticmethod
+    def backward(ctx: Any, outer: Tensor) -> tuple[Tensor, None]:
+        if torch.is_grad_enabled():
+            raise InputError("second derivatives are not available with process_group; compute them on one process")
+        # Every rank computes the same loss L of all rows, so what it knows of its own rows is all there is to know: nothing has
+        # to be sent. DistributedDataParallel then takes the mean over ranks of dL/dw = sum over own rows of dL/dz dz/dw, where
+        # the sum over ranks is wanted: sum = world size * mean.
+        return outer[ctx.mine] * ctx.ranks, None
