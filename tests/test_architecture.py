@@ -19,7 +19,7 @@ LAYERS = (
     {"accumulation", "losses", "metrics"},
     {"stack"},
     {"datasets", "search", "tables"},
-    {"boosting", "estimators", "models", "symbolic"},
+    {"boosting", "estimators", "models", "symbolic", "vision"},
     {"compare", "paper"},
     {"commands"},
     {"cli"},

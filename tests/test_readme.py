@@ -6,10 +6,13 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import torch
+
+from gar.vision._torchvision import import_torchvision
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *(page for page in sorted((ROOT / "docs").rglob("*.md")) if "_build" not in page.parts)]
@@ -38,6 +41,8 @@ def run_shell(code: str) -> None:
 @pytest.mark.parametrize("page", [page for page in PAGES if any(blocks(page))], ids=lambda page: str(page.relative_to(ROOT)))
 def test_code_of_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for package in needs(page):
+        if package == "lightning" and find_spec("torchvision"):
+            import_torchvision()  # Lightning imports it, and its wheel may lack operators
         pytest.importorskip(package, reason=f"{page.name} needs {package}, which is not installed")
         warnings.simplefilter("default")  # until the test ends: packages that we do not pin may warn about each other
     monkeypatch.chdir(tmp_path)

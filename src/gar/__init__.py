@@ -58,6 +58,7 @@ _ROOMS = (
     "stack",
     "statistics",
     "symbolic",
+    "vision",
 )
 
 __all__ = ["__version__", *_HOME]

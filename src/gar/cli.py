@@ -9,9 +9,11 @@ from typing import Any, NoReturn
 import click
 
 from gar import __version__
+from gar.commands.agedb import agedb
 from gar.commands.compare import compare, demo
 from gar.commands.completion import completion
 from gar.commands.data import data
+from gar.commands.images import images
 from gar.commands.predict import predict
 from gar.commands.reproduce import reproduce
 from gar.errors import InputError
@@ -25,7 +27,7 @@ def gar() -> None:
     """Regression that gets the shape right: Gradient Aligned Regression and its rivals, compared on your data."""
 
 
-for _command in (compare, predict, demo, data, reproduce, completion):
+for _command in (compare, predict, demo, data, images, agedb, reproduce, completion):
     gar.add_command(_command)
 
 

@@ -7,10 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gar.datasets import available, describe, load, load_images, names
+from gar.datasets import available, describe, load, names
 from gar.datasets.gdsc import drugs_and_features
+from gar.datasets.home import located
 from gar.datasets.synthetic import squared_sine
 from gar.errors import InputError
+from gar.vision import read_images
 
 
 def needs(home: Path, *files: str) -> None:
@@ -147,15 +149,10 @@ def test_a_table_without_usable_drugs_is_refused() -> None:
 
 def test_the_list_of_images(data_home: Path) -> None:
     needs(data_home, "agedb/agedb.csv")
-    images = load_images("agedb", home=data_home)
+    (file,) = located("agedb", home=data_home)
+    images = read_images(file)
     assert len(images.paths) == describe("agedb").rows
-    assert {split: int((images.splits == split).sum()) for split in ("train", "val", "test")} == {
-        "train": 12208,
-        "val": 2140,
-        "test": 2140,
-    }
-    assert images.ages.min() >= 0
-    with pytest.raises(InputError, match="load_images"):
+    assert {split: len(images.part(split)[1]) for split in ("train", "val", "test")} == {"train": 12208, "val": 2140, "test": 2140}
+    assert images.numbers.min() >= 0
+    with pytest.raises(InputError, match="read_images"):
         load("agedb", home=data_home)
-    with pytest.raises(InputError, match="no data set of images"):
-        load_images("wine")

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from gar.datasets.home import available as available
     from gar.datasets.home import data_home as data_home
     from gar.datasets.home import path as path
-    from gar.datasets.loading import ImageList as ImageList
     from gar.datasets.loading import load as load
-    from gar.datasets.loading import load_images as load_images
     from gar.datasets.reading import read_table as read_table
     from gar.datasets.splits import authors_split as authors_split
     from gar.datasets.splits import group_folds as group_folds
@@ -44,9 +42,7 @@ _HOME = {
     "available": "home",
     "data_home": "home",
     "path": "home",
-    "ImageList": "loading",
     "load": "loading",
-    "load_images": "loading",
     "read_table": "reading",
     "authors_split": "splits",
     "group_folds": "splits",

@@ -1,7 +1,6 @@
 """From a name to a table of numbers."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -43,7 +42,7 @@ def load(name: str, *, home: Folder = None) -> Table:
     """
     entry = describe(name)
     if name == "agedb":
-        raise InputError("agedb holds images, not a table; use load_images('agedb')")
+        raise InputError("agedb holds images, not a table; use gar.vision.read_images, or 'gar agedb'")
     files = located(name, home=home)
     source = ", ".join(map(str, files)) or _WITHOUT_FILES[entry.origin]
     try:
@@ -66,29 +65,6 @@ def load(name: str, *, home: Folder = None) -> Table:
     )
     _check_counts(table, entry)
     return table
-
-
-@dataclass(frozen=True, kw_only=True)
-class ImageList:
-    """Images with ages, and which of them train, validate and test (``train``, ``val``, ``test``)."""
-
-    root: Path
-    paths: tuple[str, ...]
-    ages: np.ndarray
-    splits: np.ndarray
-
-
-def load_images(name: str, *, home: Folder = None) -> ImageList:
-    """The list of AgeDB's images; their paths are below ``root``. The images themselves are not opened."""
-    if name != "agedb":
-        raise InputError(f"{name!r} is no data set of images; expected 'agedb'")
-    (file,) = located(name, home=home)
-    frame = read_table(file)
-    missing = {"age", "path", "split"} - set(frame.columns)
-    if missing:
-        raise InputError(f"{file} lacks the columns {sorted(missing)}; expected age, path and split")
-    splits = frame["split"].to_numpy(str)
-    return ImageList(root=file.parent, paths=tuple(frame["path"]), ages=frame["age"].to_numpy(np.float64), splits=splits)
 
 
 def _last_column(files: Sequence[Path], name: str | None = None) -> Parts:

@@ -61,11 +61,11 @@ class Batch(NamedTuple):
 
 
 class TrainRows:
-    """Features, labels and weights of a fold's training rows, and a last row of zeros, which fills up batches."""
+    """Features, labels and weights of a fold's training rows, a column for each; a last column of zeros fills up batches."""
 
     def __init__(self, data: StackData, fold: Fold, like: Tensor) -> None:
         x, y = scaled_rows(data, fold, fold.train, like)
-        self.x, self.y = _with_zero_row(x), _with_zero_row(y)
+        self.x, self.y = (_with_zero_row(values).T.contiguous() for values in (x, y))
         weight = data.sample_weight
         self.weight = None if weight is None else _with_zero_row(weight[torch.from_numpy(fold.train)].to(like))
 
@@ -75,7 +75,7 @@ class Source:
 
     def __init__(self, rows: TrainRows, fold: int, seed: int, sizes: tuple[int, ...]) -> None:
         self.rows = rows
-        self._filler = len(rows.x) - 1
+        self._filler = rows.x.shape[1] - 1
         self._orders = row_orders(seed, fold, self._filler)
         self._used, self._places = sum(sizes), _column_places(sizes)
         self._columns = sum(map(whole_columns, sizes))
@@ -113,12 +113,15 @@ class Batches:
         self.sizes = sizes
         rows = {fold: TrainRows(data, data.folds[fold], like) for fold, _ in sources}
         self._sources = [Source(rows[fold], fold, seed, sizes) for fold, seed in sources]
+        columns = sum(map(whole_columns, sizes))
+        self._x, self._y = (like.new_empty(len(sources), width, columns) for width in (data.inputs, data.y.shape[1]))
 
     def __iter__(self) -> Iterator[Batch]:
-        """The batches of the next epoch."""
-        pairs = [(source.rows, source.next_order()) for source in self._sources]
-        x = torch.stack([rows.x.index_select(0, order).T for rows, order in pairs])
-        y = torch.stack([rows.y.index_select(0, order).T for rows, order in pairs])
+        """The batches of the next epoch, in the memory of those of the last."""
+        pairs, x, y = [(source.rows, source.next_order()) for source in self._sources], self._x, self._y
+        for place, (rows, order) in enumerate(pairs):
+            torch.index_select(rows.x, 1, order, out=x[place])
+            torch.index_select(rows.y, 1, order, out=y[place])
         weights = [rows.weight.index_select(0, order) for rows, order in pairs if rows.weight is not None]
         weight = torch.stack(weights) if weights else None
         start = 0

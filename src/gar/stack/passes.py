@@ -18,6 +18,10 @@ COLUMN_STEP = 32
 last bit may differ. So a model's numbers do not depend on its place in the stack."""
 
 
+MODEL_STEP = 16
+"""For the same reason, models that share one matrix product do so in groups of so many, the last one filled up with zeros."""
+
+
 def whole_columns(rows: int) -> int:
     """Columns that hold so many rows."""
     return -(-rows // COLUMN_STEP) * COLUMN_STEP
@@ -91,6 +95,7 @@ class Block:
         self.models, self._parameters, self._layers = models, parameters, layers
         count = len(parameters.table)
         self._runs = [(slice(run.start, run.stop), (run.stop - run.start, -1, -1), run.source) for run in runs]
+        self._is_single = parameters.layout.sizes[1] == 1
         self._first = shared.first[:count]
         self._activations: list[_Activation] = [
             _Silu(raw, layer) if parameters.layout.activation == "silu" else _Elu(layer, spare)
@@ -107,7 +112,11 @@ class Block:
         weights, biases, layers = self._parameters.weights, self._parameters.biases, self._layers
         first = self._first_weights()
         for part, shape, source in self._runs:
-            torch.baddbmm(biases[0][part], first[part], x[source].expand(shape), out=self._into[0][part])
+            if self._is_single:
+                _shared_product(first[part], x[source], self._into[0][part])
+                self._into[0][part].add_(biases[0][part])
+            else:
+                torch.baddbmm(biases[0][part], first[part], x[source].expand(shape), out=self._into[0][part])
         for place, activation in enumerate(self._activations):
             activation.forward()
             torch.baddbmm(biases[place + 1], weights[place + 1], layers[place], out=self._into[place + 1])
@@ -143,7 +152,10 @@ class Block:
         """The same for the first layer, where the models of a run share their input."""
         torch.sum(slope, -1, keepdim=True, out=self.slopes.biases[0])
         for part, shape, source in self._runs:
-            self.slopes.weights[0][part].copy_(_product(slope[part], x[source].expand(shape), self._products[0][part]))
+            if self._is_single:
+                _shared_product(slope[part], x[source].mT, self.slopes.weights[0][part])
+            else:
+                self.slopes.weights[0][part].copy_(_product(slope[part], x[source].expand(shape), self._products[0][part]))
         if self._parameters.layout.gates:
             self._gate_slopes()
 
@@ -163,6 +175,20 @@ def _product(slope: Tensor, below: Tensor, out: Tensor) -> Tensor:
     if slope.shape[1] >= below.shape[1]:
         return torch.bmm(below, slope.mT, out=out).mT
     return torch.bmm(slope, below.mT, out=out)
+
+
+def _shared_product(left: Tensor, right: Tensor, out: Tensor) -> None:
+    """``left right`` for models with one row each, ``(models, 1, n)``, and the same ``right (n, m)``: one matrix product for all,
+    which reads ``right`` once and not once per model."""
+    left, out = left.squeeze(1), out.squeeze(1)
+    whole = len(left) // MODEL_STEP * MODEL_STEP
+    if whole:
+        torch.mm(left[:whole], right, out=out[:whole])
+    rest = len(left) - whole
+    if rest:
+        filled = left.new_zeros(MODEL_STEP, left.shape[1])
+        filled[:rest] = left[whole:]
+        out[whole:] = torch.mm(filled, right)[:rest]
 
 
 class _Memory:

@@ -1,0 +1,58 @@
+"""Images: ResNet18 trained from scratch with any loss, encoders by Rank-N-Contrast, and linear probes on their features.
+
+Names are imported where they are first used: Lightning and torchvision take seconds, and come with ``pip install 'gar[vision]'``.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gar.vision.encoder import load_encoder as load_encoder
+    from gar.vision.encoder import resnet18 as resnet18
+    from gar.vision.features import image_features as image_features
+    from gar.vision.generated import draw_clocks as draw_clocks
+    from gar.vision.generated import write_clocks as write_clocks
+    from gar.vision.images import ImageTable as ImageTable
+    from gar.vision.images import check_images as check_images
+    from gar.vision.images import read_images as read_images
+    from gar.vision.modules import ImageModule as ImageModule
+    from gar.vision.modules import ImagePretrainer as ImagePretrainer
+    from gar.vision.modules import ImageRegressor as ImageRegressor
+    from gar.vision.probe import Probe as Probe
+    from gar.vision.probe import linear_probe as linear_probe
+    from gar.vision.study import train_study as train_study
+    from gar.vision.training import ImageSettings as ImageSettings
+    from gar.vision.training import Machine as Machine
+    from gar.vision.training import train_images as train_images
+
+_HOME = {
+    "load_encoder": "encoder",
+    "resnet18": "encoder",
+    "image_features": "features",
+    "draw_clocks": "generated",
+    "write_clocks": "generated",
+    "ImageTable": "images",
+    "check_images": "images",
+    "read_images": "images",
+    "ImageModule": "modules",
+    "ImagePretrainer": "modules",
+    "ImageRegressor": "modules",
+    "Probe": "probe",
+    "linear_probe": "probe",
+    "train_study": "study",
+    "ImageSettings": "training",
+    "Machine": "training",
+    "train_images": "training",
+}
+
+__all__ = [*_HOME]
+
+
+def __getattr__(name: str) -> object:
+    if name in _HOME:
+        return getattr(import_module(f"gar.vision.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'gar.vision' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
