@@ -25,6 +25,7 @@ COUNTS = {
     "depth": 5 * 5,
     "by-subject": 2 * 9,
     "train-statistics": 4 * 9,
+    "differences": 2 * 9 + 4,
 }
 
 
@@ -41,8 +42,8 @@ def test_counts_and_names(experiment: str) -> None:
     assert all(unit.task in TASKS for unit in found)
 
 
-def test_all_experiments_but_timing_are_units() -> None:
-    assert set(UNIT_EXPERIMENTS) == set(EXPERIMENTS) - {"runtime"}
+def test_all_experiments_but_three_are_units() -> None:
+    assert set(UNIT_EXPERIMENTS) == set(EXPERIMENTS) - {"runtime", "symbolic", "agedb"}
 
 
 @pytest.mark.parametrize("experiment", ["table1", "standardized", "ablation", "batch-size", "by-subject", "train-statistics"])

@@ -9,23 +9,23 @@ from pathlib import Path
 import pytest
 
 from gar.paper.experiments import units
-from gar.paper.names import EXPERIMENTS, METHODS
+from gar.paper.names import EXPERIMENTS
 from gar.paper.report.blocks import Cell, Page, Table, html, markdown
 from gar.paper.report.claims import claims
 from gar.paper.report.writing import write_pages
 from gar.paper.scores import read_digests, result
-from gar.paper.timing import path_of as timing_path
+from gar.paper.timing import timings
 from tests.paper.conftest import small_world
 
 
 def write_times(records: Path) -> None:
     """Timings by hand, so that what a page makes of them is known."""
-    for place, method in enumerate(METHODS):
-        path = timing_path(records, "concrete", method)
+    for place, study in enumerate(timings(["concrete"])):
+        path = study.path(records)
         path.parent.mkdir(parents=True, exist_ok=True)
         both = {"mean": 0.004 + place / 1000, "sd": 0.001, "median": 0.004 + place / 1000}
         machine = {"processor": "abacus", "cores": 2, "load": 0.1, "system": "Linux", "python": "3.11", "torch": "2.13"}
-        record = {"task": "concrete", "method": method, "machine": machine, "epochs": 9, "all": both, "loss": both, "stack": 0.001}
+        record = {"study": study.name, "machine": machine, "epochs": 9, "all": both, "loss": both, "stack": 0.001}
         path.write_text(json.dumps(record))
 
 

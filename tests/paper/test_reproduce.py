@@ -69,16 +69,26 @@ def test_wrong_names_and_folders_are_told(tmp_path: Path) -> None:
 def test_timings_are_measured_recorded_and_kept(method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timing, "table_data", lambda *_, **__: small_table())
     monkeypatch.setattr(timing, "table_settings", lambda *given, **more: table_settings(*given, batch_size=8, **more))
-    record = timing.run_timing("concrete", method, tmp_path, epochs=6)
+    (study,) = timing.timings(["concrete"], [method], epochs=6)
+    record = study.run(tmp_path)
     assert record["epochs"] == 6
     assert 0 < record["loss"]["median"] < record["all"]["median"]
     assert record["stack"] > 0
     assert record["machine"]["cores"] >= 1
-    path = timing.path_of(tmp_path, "concrete", method)
+    path = study.path(tmp_path)
     assert json.loads(path.read_text()) == record
-    assert timing.run_timing("concrete", method, tmp_path) == record  # not measured again
+    assert study.run(tmp_path) == record  # not measured again
     path.write_text("{")
-    assert timing.read_timing(tmp_path, "concrete", method) is None
+    assert study.read(tmp_path) is None
+
+
+def test_agedb_needs_its_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GAR_DATA_HOME", str(tmp_path))
+    records = ("--records", str(tmp_path / "records"))
+    assert "agedb/agedb-probe/gar" in call("agedb", "--dry-run", *records).output
+    assert "passed over" in call("all", "--tasks", "agedb-probe", *records).output
+    with pytest.raises(InputError, match=r"agedb\.csv"):
+        call("agedb", "--methods", "gar", *records)
 
 
 def test_estimates_grow_with_the_work(small: None) -> None:

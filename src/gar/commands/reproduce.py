@@ -2,23 +2,25 @@
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gar.commands.values import CommaList
+from gar.commands.values import CommaList, engine_options
 from gar.paper.names import EXPERIMENTS, METHODS, TASKS
 
 if TYPE_CHECKING:
     from gar.paper.running import Session, State
+    from gar.paper.studies import Study
     from gar.paper.unit import Unit
 
 F = TypeVar("F", bound=Callable[..., Any])
 _RECORDS = click.option(
     "--records",
     type=click.Path(path_type=Path, file_okay=False),
-    default=Path("records"),
+    default="records",
     show_default=True,
     help="Folder of the small files that results are kept in.",
 )
@@ -37,6 +39,7 @@ def _running_options(command: F) -> F:
         click.option("--tasks", type=CommaList(str, "tasks", TASKS), help="Only these [default: all]."),
         click.option("--methods", type=CommaList(str, "methods", METHODS), help="Only these [default: all]."),
         click.option("--workers", type=int, default=-1, show_default=True, help="Processes; -1 is one per core."),
+        engine_options,
         click.option(
             "--budget", type=click.FloatRange(min=0, min_open=True), metavar="MIN", help="Minutes; then stop, to go on later."
         ),
@@ -73,29 +76,37 @@ def _run(
     tasks: tuple[str, ...] | None,
     methods: tuple[str, ...] | None,
     workers: int,
+    backend: str,
+    address: str | None,
     budget: float | None,
     records: Path,
     scratch: Path | None,
     dry_run: bool,
     quiet: bool,
 ) -> None:
-    from gar.paper.experiments import units
     from gar.paper.running import Session, default_scratch
+    from gar.search import computing_on
 
     deadline = None if budget is None else time.monotonic() + 60 * budget
     session = Session(records=records, scratch=scratch or default_scratch(), workers=workers, progress=not quiet, deadline=deadline)
-    strict = len(experiments) == 1  # 'all' passes over a task that an experiment does not have
-    for experiment in experiments:
-        if experiment == "runtime":
-            done = _run_timings(tasks or (), methods or (), session, dry_run=dry_run, strict=strict)
-        else:
-            found = units(experiment, tasks=tasks or (), methods=methods or (), strict=strict)
-            done = _run_units(experiment, found, session, dry_run=dry_run)
-        if not done:
-            click.echo("Time was up. What is finished is kept; the same command goes on where it was.")
-            return
-    if not dry_run:
+    with nullcontext() if dry_run else computing_on(backend, address=address, workers=workers):
+        is_done = all(_run_experiment(name, tasks or (), methods or (), session, experiments, dry_run) for name in experiments)
+    if not is_done:
+        click.echo("Time was up. What is finished is kept; the same command goes on where it was.")
+    elif not dry_run:
         click.echo(f"Records: {records} (make pages of them: gar reproduce report --records {records})")
+
+
+def _run_experiment(
+    name: str, tasks: tuple[str, ...], methods: tuple[str, ...], session: "Session", among: Sequence[str], dry_run: bool
+) -> bool:
+    """False if time was up before it was done."""
+    from gar.paper.experiments import UNIT_EXPERIMENTS, units
+
+    strict = len(among) == 1  # 'all' passes over a task that an experiment does not have
+    if name not in UNIT_EXPERIMENTS:
+        return _run_studies(name, tasks, methods, session, dry_run=dry_run, strict=strict)
+    return _run_units(name, units(name, tasks=tasks, methods=methods, strict=strict), session, dry_run=dry_run)
 
 
 def _run_units(experiment: str, found: Sequence["Unit"], session: "Session", *, dry_run: bool) -> bool:
@@ -147,24 +158,36 @@ def _show_plan(found: Sequence["Unit"], session: "Session") -> None:
     click.echo(f"To do: about {left:.0f} minutes with {workers} workers, by a short measurement of this machine as it is now.")
 
 
-def _run_timings(tasks: tuple[str, ...], methods: tuple[str, ...], session: "Session", *, dry_run: bool, strict: bool) -> bool:
-    """False if time was up before all were measured."""
-    from gar.paper.experiments import check_known
-    from gar.paper.timing import TASKS as TIMED
-    from gar.paper.timing import read_timing, run_timing
+def _studies(experiment: str) -> "Callable[..., list[Study]]":
+    from gar.paper.agedb import agedb_studies
+    from gar.paper.symbolic import symbolic_studies
+    from gar.paper.timing import timings
 
+    return {"runtime": timings, "symbolic": symbolic_studies, "agedb": agedb_studies}[experiment]
+
+
+def _run_studies(
+    experiment: str, tasks: tuple[str, ...], methods: tuple[str, ...], session: "Session", *, dry_run: bool, strict: bool
+) -> bool:
+    """False if time was up before all were done."""
+    from gar.paper.agedb import has_agedb
+    from gar.paper.experiments import check_known
+
+    found = _studies(experiment)
     if strict:
-        check_known(tasks, TIMED, "task of runtime")
-        check_known(methods, METHODS, "method of runtime")
-    for task in (name for name in TIMED if not tasks or name in tasks):
-        for method in (name for name in METHODS if not methods or name in methods):
-            is_done = read_timing(session.records, task, method) is not None
-            if not is_done and not dry_run:
-                if session.is_late:
-                    return False
-                run_timing(task, method, session.records)
-            state = "found" if is_done else "to do, at most two minutes" if dry_run else "computed"
-            click.echo(f"{f'runtime/{task}/{method}':<44} {state}")
+        check_known(tasks, {study.task for study in found()}, f"task of {experiment}")
+        check_known(methods, METHODS, f"method of {experiment}")
+    if experiment == "agedb" and not (strict or has_agedb()):
+        click.echo(f"{'agedb':<44} passed over: its images are not here (gar data info agedb)")
+        return True
+    for study in found(tasks, methods):
+        is_done = study.read(session.records) is not None
+        if not is_done and not dry_run:
+            if session.is_late:
+                return False
+            study.run(session.records)
+        state = "found" if is_done else "to do" if dry_run else "computed"
+        click.echo(f"{study.name:<44} {state}")
     return True
 
 
@@ -174,16 +197,14 @@ def list_records(records: Path) -> None:
     """What there is to run, and how much of it has records."""
     from gar.paper.experiments import UNIT_EXPERIMENTS, units
     from gar.paper.scores import read_digests
-    from gar.paper.timing import TASKS as TIMED
-    from gar.paper.timing import read_timing
 
     for name, summary in EXPERIMENTS.items():
         if name in UNIT_EXPERIMENTS:
             found = units(name)
             done, total = len(read_digests(records, found)), len(found)
         else:
-            timed = [read_timing(records, task, method) for task in TIMED for method in METHODS]
-            done, total = sum(one is not None for one in timed), len(timed)
+            studies = _studies(name)()
+            done, total = sum(study.read(records) is not None for study in studies), len(studies)
         click.echo(f"{name:<18} {done:>3} of {total:<3} {summary}")
 
 
@@ -192,7 +213,7 @@ def list_records(records: Path) -> None:
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
-    default=Path("docs/results"),
+    default="docs/results",
     show_default=True,
     help="Folder of the pages.",
 )

@@ -37,9 +37,12 @@ def fit_of(digest: Digest, task: str) -> Fit | None:
     """What a digest says of its curve; None if training diverged with every combination."""
     extras = digest.extras
     predictions, slopes = extras["predictions"].astype(np.float64), extras["slopes"].astype(np.float64)
-    if len(predictions) == 0:
-        return None
-    x, y, unseen = extras["x"], extras["y"], ~extras["trained"]
+    return None if len(predictions) == 0 else measured(task, extras["x"], extras["y"], extras["trained"], predictions, slopes)
+
+
+def measured(task: str, x: np.ndarray, y: np.ndarray, trained: np.ndarray, predictions: np.ndarray, slopes: np.ndarray) -> Fit:
+    """Fits ``(seeds, points)`` and their slopes, held against the curve; ``trained`` tells the points they were fitted to."""
+    unseen = ~trained
     true = SLOPES[task](x)[unseen]
     return Fit(
         x=x,

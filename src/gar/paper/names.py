@@ -12,8 +12,11 @@ EXPERIMENTS: Mapping[str, str] = {
     "runtime": "Seconds per epoch of nine methods, one model at a time and in a stack (Table 2).",
     "synthetic": "Sine and squared sine with five losses (Figures 1 and 2), and how well slopes are met.",
     "depth": "The sine with networks of 2 to 10 hidden layers (appendix).",
+    "symbolic": "The two curves by symbolic regression, with squared error and with GAR as fitness (appendix).",
+    "agedb": "Ages from photographs: ResNet18 from scratch, and linear probes (Table 1). Needs the images of AgeDB.",
     "by-subject": "Beyond the paper: Parkinson with no person in two parts of the split.",
     "train-statistics": "Beyond the paper: features standardised with statistics of the training rows only.",
+    "differences": "Beyond the paper: what it matters that its text, equations and code are not the same.",
 }
 """What each experiment is, in one sentence."""
 

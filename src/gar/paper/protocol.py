@@ -54,6 +54,10 @@ def table_origin(task: str) -> tuple[str, ...]:
     """Which split it is, and what to know of a table that is not the authors' file."""
     if has_authors_split(task):
         return ("The authors' own arrays and split.",)
+    return fresh_origin(task)
+
+
+def fresh_origin(task: str) -> tuple[str, ...]:
     return ("Split by the paper's protocol with random numbers of our own.", *_load(task).notes)
 
 
@@ -62,9 +66,9 @@ def subject_origin(task: str) -> tuple[str, ...]:
 
 
 @cache
-def table_data(task: str, features: Features = "whole", labels: Labels = "raw") -> StackData:
-    """The authors' own split where their file is there, else one drawn by their protocol."""
-    if has_authors_split(task):
+def table_data(task: str, features: Features = "whole", labels: Labels = "raw", is_fresh: bool = False) -> StackData:
+    """The authors' own split where their file is there, else (or if ``is_fresh``) one drawn by their protocol."""
+    if has_authors_split(task) and not is_fresh:
         return authors_split(task, features=features, labels=labels)
     return paper_split(_load(task), features=features, labels=labels)
 

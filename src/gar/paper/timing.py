@@ -1,10 +1,10 @@
 """The running-time experiment: seconds per epoch of each method, one model at a time as in the paper, and as one of a stack."""
 
-import json
 import os
 import platform
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from gar import __version__
-from gar.files import write_whole
 from gar.losses import registry
-from gar.paper.experiments import check_known
 from gar.paper.names import METHODS
 from gar.paper.protocol import SEED, table_data, table_settings
+from gar.paper.studies import Study
 from gar.search.tasks import one_thread
 from gar.stack import Models, StackData, StackedMLP, row_orders, train
 from gar.stack.batches import scaled_rows
@@ -32,33 +31,20 @@ _RATE = 1e-5
 """So small that no model diverges and leaves early."""
 
 
-def path_of(records: Path, task: str, method: str) -> Path:
-    return records / "runtime" / task / f"{method}.json"
+def timings(tasks: Sequence[str] = (), methods: Sequence[str] = (), *, epochs: int = EPOCHS) -> list[Study]:
+    """All there is to measure, or some of it."""
+    return [
+        Study("runtime", task, method, partial(_measure, task, method, epochs))
+        for task in TASKS
+        for method in METHODS
+        if (not tasks or task in tasks) and (not methods or method in methods)
+    ]
 
 
-def run_timing(task: str, method: str, records: Path, *, epochs: int = EPOCHS) -> dict[str, Any]:
-    """Measure and record a method on a task. A record that is there is not measured again: delete it to do so."""
-    check_known([task], TASKS, "task of runtime")
-    check_known([method], METHODS, "method of runtime")
-    path = path_of(records, task, method)
-    if (found := read_timing(records, task, method)) is not None:
-        return found
+def _measure(task: str, method: str, epochs: int) -> dict[str, Any]:
     data = table_data(task, features="none" if task == "gdsc" else "whole")
     with one_thread():
-        alone, stacked = _alone(task, method, data, epochs), _in_a_stack(task, method, data)
-    record = {"task": task, "method": method, "machine": machine(), **alone, **stacked}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, (json.dumps(record, indent=1) + "\n").encode())
-    return record
-
-
-def read_timing(records: Path, task: str, method: str) -> dict[str, Any] | None:
-    """The record, or None if there is none that can be used."""
-    try:
-        record: dict[str, Any] = json.loads(path_of(records, task, method).read_text())
-    except (OSError, ValueError):
-        return None
-    return record if (record.get("task"), record.get("method")) == (task, method) else None
+        return {"machine": machine(), **_alone(task, method, data, epochs), **_in_a_stack(task, method, data)}
 
 
 def machine() -> dict[str, Any]:

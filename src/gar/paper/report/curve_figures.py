@@ -27,6 +27,16 @@ def fit_figure(task: str, fits: Mapping[str, tuple[str, Fit]]) -> Figure:
     )
 
 
+def symbolic_figure(task: str, fits: Mapping[str, tuple[str, Fit]]) -> Figure:
+    """The same for programs; the last word of a variant is the method that it evolved by."""
+    draws = [_fit_panel(variant.rpartition("-")[2], title, fit) for variant, (title, fit) in fits.items()]
+    return Figure(
+        f"symbolic-{task}",
+        f"{TASKS[task]}: truth, mean and standard deviation of five programs by {'; '.join(title for title, _ in fits.values())}.",
+        panels(draws, columns=2, cell=(4.6, 1.75)),
+    )
+
+
 def _fit_panel(name: str, title: str, fit: Fit, *, is_small: bool = False) -> Draw:
     def draw(axes: Axes) -> None:
         look, some = looks_of([name])[name], evenly(len(fit.x), _MOST // 2 if is_small else _MOST)

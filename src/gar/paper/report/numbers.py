@@ -57,6 +57,7 @@ PAPER_TABLES: Mapping[str, str] = {
     "ablation": "ablation",
     "batch-size": "batch-size",
     "train-statistics": "table1",
+    "differences": "table1",
 }
 """The published table that an experiment is held against."""
 

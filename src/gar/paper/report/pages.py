@@ -9,14 +9,17 @@ from gar.paper import published
 from gar.paper.curves import Fit, fit_of
 from gar.paper.experiments import CURVE_METHODS, LAYERS, units
 from gar.paper.names import EXPERIMENTS, METRICS, TASKS
+from gar.paper.report.agedb import agedb_blocks
 from gar.paper.report.blocks import HIT, NOT_RUN, Block, Heading, Page, Table, row
 from gar.paper.report.claims import claim_blocks
-from gar.paper.report.curve_figures import depth_figures, fit_figure, slope_figure
+from gar.paper.report.curve_figures import depth_figures, fit_figure, slope_figure, symbolic_figure
 from gar.paper.report.figures import alpha_figure, batch_figure, moments_figure, score_figure
 from gar.paper.report.numbers import PAPER_TABLES, Scores, read_scores
 from gar.paper.report.tables import BOLD, LEGEND, gain_table, near_count, score_table, with_sd
 from gar.paper.report.timing import timing_blocks
 from gar.paper.scores import read_digests, winners
+from gar.paper.symbolic import METHODS as PROGRAMS_BY
+from gar.paper.symbolic import TOOLBOXES, read_fit, symbolic_studies
 from gar.report.style import METRICS as TITLES
 from gar.report.style import NOTHING, short
 
@@ -164,6 +167,30 @@ def _correlations(found: tuple[str, Fit] | None) -> str:
     return NOT_RUN if found is None else f"{found[1].correlation.mean():.3f}, {found[1].correlation.max():.3f}"
 
 
+_EVOLVED = (
+    "Programs evolve on the points that networks train on: five runs of different seeds. Without sine and cosine among its "
+    "functions the search has to make waves of something else, as a network does; with them the answer is in its toolbox. "
+    "Mean(sd) of the runs."
+)
+
+
+def _symbolic_page(records: Path) -> list[Block]:
+    made: list[Block] = [EXPERIMENTS["symbolic"], _EVOLVED]
+    found = {(study.task, study.variant): study.read(records) for study in symbolic_studies()}
+    for task in dict.fromkeys(task for (task, _), record in found.items() if record):
+        by_variant = {variant: record for (name, variant), record in found.items() if name == task and record}
+        fits = {variant: (_program_title(variant), read_fit(record)) for variant, record in by_variant.items()}
+        made += [Heading(TASKS[task]), symbolic_figure(task, fits), _fit_table(fits)]
+        programs = [row(title, min(by_variant[variant]["programs"], key=len)) for variant, (title, _) in fits.items()]
+        made += ["The shortest of each five programs:", Table(["Method", "program"], programs)]
+    return made if len(made) > 2 else [*made, "Not run."]
+
+
+def _program_title(variant: str) -> str:
+    engine, toolbox, method = variant.split("-")
+    return f"{PROGRAMS_BY[method]}, {TOOLBOXES[toolbox]} ({engine})"
+
+
 _BOTH = ("mae", "pearson")
 _PAGES: Mapping[str, tuple[str, Callable[[Path], list[Block]]]] = {
     "table1": ("Table 1: nine methods", _table_page("table1", figures=METRICS)),
@@ -175,7 +202,10 @@ _PAGES: Mapping[str, tuple[str, Callable[[Path], list[Block]]]] = {
     "runtime": ("Running time", timing_blocks),
     "synthetic": ("Two curves, and their slopes", _synthetic_page),
     "depth": ("Depth of the network", _depth_page),
+    "symbolic": ("Symbolic regression", _symbolic_page),
+    "agedb": ("AgeDB", agedb_blocks),
     "by-subject": ("Parkinson split by person", _table_page("by-subject", figures=_BOTH)),
     "train-statistics": ("Features standardised by training rows", _table_page("train-statistics", figures=_BOTH)),
+    "differences": ("Text, equations and code", _table_page("differences", figures=(), gains=False)),
 }
 """Title and content, by the experiment's name. An experiment that is not made of units adds its page here."""

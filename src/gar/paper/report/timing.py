@@ -10,7 +10,7 @@ from gar.paper.report.blocks import NOT_RUN, Block, Heading, Table, row
 from gar.paper.report.figures import runtime_figure
 from gar.paper.report.tables import with_sd
 from gar.paper.timing import TASKS as TIMED
-from gar.paper.timing import read_timing
+from gar.paper.timing import timings
 from gar.report.style import NOTHING
 
 Times = Mapping[tuple[str, str], Mapping[str, Any]]
@@ -18,7 +18,7 @@ Times = Mapping[tuple[str, str], Mapping[str, Any]]
 
 def read_times(records: Path) -> dict[tuple[str, str], dict[str, Any]]:
     """All records by task and method."""
-    found = {(task, method): read_timing(records, task, method) for task in TIMED for method in METHODS}
+    found = {(study.task, study.variant): study.read(records) for study in timings()}
     return {key: record for key, record in found.items() if record is not None}
 
 
