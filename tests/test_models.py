@@ -16,7 +16,7 @@ from tests.compare.tables import QUICK, compared, diabetes
 @pytest.fixture(scope="module")
 def model() -> TableModel:
     found = compared(QUICK, targets=["target,double"], drop=["clinic"]).model
-    assert found is not None
+    assert isinstance(found, TableModel)
     return found
 
 

@@ -14,6 +14,7 @@ import xgboost
 
 from benchmarks.boosting import losses_of_rounds, rises
 from gar.boosting import GARObjective
+from gar.boosting.objective import LARGE
 from gar.datasets import authors_split
 from gar.functional import gar_loss
 
@@ -67,6 +68,21 @@ def test_many_rows_are_worked_on_in_blocks() -> None:
     value, gradient = autograd(y, pred, weight, alpha=0.5)
     assert found.value == pytest.approx(value, rel=1e-12)
     np.testing.assert_allclose(found.gradient, gradient, rtol=1e-9, atol=1e-18)
+
+
+@pytest.mark.parametrize("level", [0.0, 1e5])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_large_data_sets_are_differentiated_in_single_precision(level: float, weighted: bool) -> None:
+    y, pred, weight = rows((LARGE + 1000,))
+    y, pred = (y + level).astype(np.float32), (pred + level).astype(np.float32)
+    pred[::7] = y[::7]  # no error has no sign
+    counts = weight if weighted else None
+    data = xgboost.DMatrix(np.zeros((len(y), 1)), y, weight=counts)
+    objective = GARObjective(alpha=0.5)
+    for single, double in zip(objective(pred, data), objective(y, pred, counts), strict=True):
+        assert single.dtype == np.float32
+        assert double.dtype == np.float64
+        np.testing.assert_allclose(single, double, rtol=3e-6, atol=3e-6)
 
 
 def test_newton_steps_descend() -> None:

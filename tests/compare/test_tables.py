@@ -13,6 +13,7 @@ from gar.compare import Compared, NothingFinishedError, Options, Run, compare_cu
 from gar.compare.preparing import prepare
 from gar.errors import InputError
 from gar.losses import registry
+from gar.models import TableModel
 from gar.search import search, select
 from tests.compare.tables import QUICK, compared, diabetes
 
@@ -39,7 +40,7 @@ def test_scores_are_those_of_the_winners_by_validation(found: Compared) -> None:
 
 def test_a_fold_predicts_what_was_measured(found: Compared) -> None:
     """The networks that are kept are those of the chosen epoch: each alone has the test error that its fold reports."""
-    assert found.model is not None
+    assert isinstance(found.model, TableModel)
     method = next(method for method in found.problem.methods if method.name == found.problem.saved)
     prepared = prepare(source_of_frame(diabetes(), targets=["target"], drop=["clinic", "double"]), QUICK)
     features, labels = prepared.tested

@@ -10,7 +10,7 @@ import pytest
 from gar import metrics
 from gar.report import Results
 from gar.report.style import _LOOKS, _OTHERS, METRICS, Look, looks_of
-from gar.report.summary import best_rival, duel, headline, method_of, ranking, score, verdict
+from gar.report.summary import best_rival, champion_of, duel, headline, ranking, score, verdict
 from gar.report.tables import duel_table, score_table
 from gar.statistics import corrected_resampled_t, two_sample_t
 from tests.report.test_results import make_problem
@@ -36,7 +36,7 @@ def test_numbers_of_a_real_comparison(results: Results) -> None:
         assert score(method, "pearson").sd == pytest.approx(values.std())
     order = ranking(problem.methods, "pearson")
     assert np.diff([score(method, "pearson").mean for method in order]).max() <= 0
-    champion, rival = method_of(problem, "gar"), best_rival(problem, "mae")
+    champion, rival = champion_of(problem), best_rival(problem, "mae")
     assert champion is not None
     assert rival is not None
     fight = duel(problem, "mae", rival)
@@ -149,3 +149,36 @@ def test_colours_differ_for_every_reader(sight: str, side: str) -> None:
 def test_lines_stand_out_from_the_paper(look: Look) -> None:
     assert contrast(look.light, "#ffffff") >= 2.9
     assert contrast(look.dark, "#15181d") >= 3.0
+
+
+def test_each_family_is_held_against_its_own_baseline_and_the_best_of_all() -> None:
+    problem = make_problem({"mae": FAIR, "gar": BAD, "mae-xgboost": BAD, "gar-xgboost": GOOD})
+    text = verdict(problem)
+    assert text.startswith("GAR-XGBOOST has the lowest test MAE on Table: 1.000 (0.071), 75.0 % better than MAE-XGBOOST")
+    assert "and 50.0 % better than the best rival, MAE (" in text
+    table = duel_table(problem)
+    assert table is not None
+    assert [column.title for column in table.columns] == ["GAR against", "GAR by", "MAE"]
+    rows = [(row.cells[0].text, row.method.name, row.cells[1].text) for row in table.rows]
+    assert rows == [
+        ("GAR-XGBOOST", "mae-xgboost", "+75.0 %"),
+        ("GAR-XGBOOST", "mae", "+50.0 %"),
+        ("GAR", "mae", "-100.0 %"),
+    ]
+    assert all(("rival" in row.cells[1].mark) == (row.method.name == "mae") for row in table.rows)
+
+
+def test_several_champions_without_rival() -> None:
+    text = verdict(make_problem({"gar": FAIR, "gar-xgboost": GOOD}))
+    assert text == "GAR-XGBOOST reaches a test MAE of 1.000 (0.071) on Table; it met no rival."
+    assert duel_table(make_problem({"gar": FAIR, "gar-xgboost": GOOD})) is None
+
+
+def test_trees_have_the_colour_of_their_loss_and_a_dash_of_their_family() -> None:
+    looks = looks_of(["gar", "gar-xgboost", "gar-lightgbm", "mae-xgboost", "gar-<script>"])
+    trees = [looks[name] for name in ("gar", "gar-xgboost", "gar-lightgbm")]
+    assert {look.light for look in trees} == {looks["gar"].light}
+    assert len({look.dash for look in trees}) == len({look.marker for look in trees}) == 3
+    assert looks["mae-xgboost"].dash == looks["gar-xgboost"].dash
+    assert all(look.is_champion for look in trees)
+    assert looks["gar-<script>"].key == "other0"

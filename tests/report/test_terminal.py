@@ -71,3 +71,11 @@ def test_reading_results_imports_nothing_heavy() -> None:
 def test_printing_and_writing_need_no_torch() -> None:
     code = "import sys, gar.report.terminal, gar.report.page; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_every_family_has_its_gains() -> None:
+    values = {"mae": [2.0, 2.1], "gar": [1.0, 1.1], "mae-xgboost": [4.0, 4.1], "gar-xgboost": [3.0, 3.1]}
+    text = printed(Results(command="", created="", gar="", problems=[make_problem(values)]), 80)
+    for row in ("GAR over MAE", "GAR over best", "GAR-XGBOOST over MAE", "GAR-XGBOOST over best"):
+        assert text.count(row) == 1
+    assert "+24.7 %" in text  # 3.05 against 4.05, and not against 2.05

@@ -73,9 +73,12 @@ def _rounded(objective: GARObjective) -> Objective:
     """
 
     def rounded(pred: np.ndarray, data: Any) -> tuple[np.ndarray, np.ndarray]:
-        weight = data.get_weight()
-        weight = np.float64(1) if weight is None or len(weight) == 0 else np.asarray(weight, dtype=np.float64).reshape(-1, 1)
-        gradient, curvature = (weight * _few_bits(v.reshape(len(pred), -1) / weight) for v in objective(pred, data))
+        given = data.get_weight()
+        given = None if given is None or len(given) == 0 else given
+        weight = np.float64(1) if given is None else np.asarray(given, dtype=np.float64).reshape(-1, 1)
+        label = np.asarray(data.get_label()).reshape(pred.shape)
+        exact = objective(label, pred, given)  # in double precision
+        gradient, curvature = (weight * _few_bits(v.reshape(len(pred), -1) / weight) for v in exact)
         return gradient.reshape(pred.shape), curvature.reshape(pred.shape)
 
     return rounded

@@ -12,10 +12,11 @@ the loss and lies above it, component by component, each multiplied by the slope
   it is not, but the components fall together on the way down.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg.blas import dasum
 
 from gar.functional._closed_form import coefficients, over_columns_of
 from gar.functional._components import GARSettings
@@ -24,8 +25,12 @@ from gar.functional._numbers import ARRAYS, Number
 from gar.functional.aggregation import attention, log_power_mean
 
 UNIT = float(np.finfo(np.float64).eps)
-_BLOCK = 32768
-"""Rows that are worked on at a time, so that what is in between stays in the cache."""
+_BLOCK = 9984
+"""Rows that are worked on at a time, so that what is in between stays in the cache. From ten thousand on, BLAS starts threads,
+which cost more than they save."""
+_LOOKS = 16
+_WIDE = 32768
+"""The same for what is done without BLAS."""
 
 
 class Derivatives(NamedTuple):
@@ -42,79 +47,105 @@ class Rows:
     def __init__(self, count: int, weight: np.ndarray | None, codes: np.ndarray | None) -> None:
         self.count, self.weight, self._codes = count, weight, codes
         self.size = float(count) if weight is None else float(weight.sum())
-        if codes is not None:
-            self._groups = int(codes.max()) + 1
-            self._sizes = np.bincount(codes, weight)
+        self._sizes = np.array([self.size]) if codes is None else np.bincount(codes, weight)
 
-    def blocks(self) -> Iterator[slice]:
-        """Pieces to work on one after the other; all at once with groups, whose means are better summed in one go."""
-        step = _BLOCK if self._codes is None else self.count
-        return (slice(start, start + step) for start in range(0, self.count, step))
+    def blocks(self, length: int) -> Iterator[slice]:
+        """Pieces to work on one after the other."""
+        return (slice(start, min(start + length, self.count)) for start in range(0, self.count, length))
 
     def weighted(self, values: np.ndarray, block: slice) -> np.ndarray:
         return values if self.weight is None else self.weight[block] * values
 
-    def sums(self, values: np.ndarray, block: slice) -> np.ndarray:
-        """The sum of every group, or of all rows as if they were one."""
-        weighted = self.weighted(values, block)
-        if self._codes is None:
-            return np.array([weighted.sum()])
-        return np.bincount(self._codes[block], weighted, self._groups)
-
-    def means(self, sums: np.ndarray) -> np.ndarray:
-        return np.asarray(sums / (self.size if self._codes is None else self._sizes + (self._sizes == 0)))
+    def guess(self, values: np.ndarray) -> np.ndarray:
+        """The mean of every group, or that of the first rows for all: sums are corrected for what is left over."""
+        if self.weight is None and self._codes is None:
+            return np.array([values[:_BLOCK].mean(dtype=np.float64)])
+        weighted = values if self.weight is None else self.weight * values
+        sums = np.array([weighted.sum()]) if self._codes is None else np.bincount(self._codes, weighted)
+        return np.asarray(sums / (self._sizes + (self._sizes == 0)))
 
     def of_each(self, means: np.ndarray, block: slice) -> np.ndarray:
-        """The mean that each row is compared with."""
-        return means if self._codes is None else means[self._codes[block]]
+        """The means ``(..., groups)`` that each row is compared with."""
+        return means if self._codes is None else means[..., self._codes[block]]
+
+    def overall(self, means: np.ndarray) -> np.ndarray:
+        """The mean of these ``(..., groups)`` over all rows."""
+        return np.asarray(means @ self._sizes / self.size)
 
 
 class Column:
-    """One target: its moments, and a walk over its rows block by block."""
+    """One target: its moments, and its derivatives.
+
+    Sums are of values minus a guess of their mean, corrected for the mean that is left over, so one walk gives all of them. On the
+    way centred predictions and errors are kept where curvature and gradient shall be, in their precision, and then become these.
+    """
 
     @np.errstate(all="ignore")  # what is not finite shows in the moments
-    def __init__(self, pred: np.ndarray, target: np.ndarray, rows: Rows) -> None:
-        self._pred, self._target, self._rows = pred, target, rows
-        sums = np.sum([[rows.sums(values, block) for values in self._raw(block)] for block in rows.blocks()], 0)
-        self._means = rows.means(sums)
-        balance, *products = np.sum([self._products(block) for block in rows.blocks()], 0)
-        self.balance = float(balance / rows.size)
-        self.moments = Moments(rows.size, *(sums.sum(1) / rows.size), *products)
+    def __init__(self, pred: np.ndarray, target: np.ndarray, rows: Rows, kept: np.ndarray) -> None:
+        self._rows, self._kept = rows, kept
+        self._values, self._ones = np.empty((3, min(_BLOCK, rows.count))), np.ones(min(_BLOCK, rows.count))
+        guesses = [rows.guess(values) for values in (pred, target)]
+        self._means = np.array([*guesses, guesses[0] - guesses[1]])
+        sums = np.sum([self._sums(pred[block], target[block], block) for block in rows.blocks(_BLOCK)], 0)
+        self._rest = sums[1:4] / rows.size
+        error, square, label, cross = sums[4:] - rows.size * self._rest[[2, 0, 1, 0]] * self._rest[[2, 0, 1, 2]]
+        self._means += self._rest[:, None]
+        means = rows.overall(self._means)
+        self.moments = Moments(rows.size, means[0], means[1], means[2], sums[0], error, square, label, cross)
 
-    def _raw(self, block: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Predictions, labels and errors of a block."""
-        pred, target = self._pred[block].astype(np.float64), self._target[block].astype(np.float64)
-        return pred, target, pred - target
+    def balance(self) -> float:
+        """The share of errors above zero minus that below; of many rows, those of some blocks, spread evenly, are looked at."""
+        blocks = list(self._rows.blocks(_BLOCK))
+        looks = [(np.sign(self._kept[1, block]), block) for block in blocks[:: -(-len(blocks) // _LOOKS)]]
+        signs = sum(float(self._rows.weighted(sign, block).sum()) for sign, block in looks)
+        count = sum(float(self._rows.weighted(np.ones_like(sign), block).sum()) for sign, block in looks)
+        return signs / (count or 1.0)
 
-    def _centred(self, values: np.ndarray, mean: np.ndarray, block: slice) -> np.ndarray:
-        return np.asarray(values - self._rows.of_each(mean, block))
+    def _sums(self, pred: np.ndarray, target: np.ndarray, block: slice) -> list[float]:
+        """Of absolute errors; of predictions, labels and errors; and of four of their products, in the order of moments."""
+        rows, values, ones = self._rows, self._values[:, : len(pred)], self._ones[: len(pred)]
+        values[0], values[1] = pred, target
+        error = np.subtract(values[0], values[1], out=values[2])
+        self._kept[1, block] = error
+        absolute = dasum(rows.weighted(error, block))
+        values -= rows.of_each(self._means, block)
+        self._kept[0, block] = values[0]
+        f, y, e = rows.weighted(values, block)
+        # BLAS adds faster than numpy.
+        products = (e @ error, f @ values[0], y @ values[1], f @ error)
+        return [absolute, f @ ones, y @ ones, e @ ones, *products]
 
-    def _products(self, block: slice) -> np.ndarray:
-        """The sum of the signs of errors, and the five sums of :mod:`gar.functional._moments`."""
-        raw, weigh = self._raw(block), self._rows.weighted
-        pred, target, error = (self._centred(values, mean, block) for values, mean in zip(raw, self._means, strict=True))
-        signs, absolute = weigh(np.sign(raw[2]), block).sum(), weigh(np.abs(raw[2]), block).sum()
-        weighted_pred = weigh(pred, block)
-        squares = (weigh(error, block) @ error, weighted_pred @ pred, weigh(target, block) @ target, weighted_pred @ error)
-        return np.array([signs, absolute, *squares])
-
-    def fill(self, block: slice, numbers: list[Number], gradient: np.ndarray, curvature: np.ndarray) -> None:
-        """Write the derivatives of a block: combinations of its vectors by the numbers of :meth:`Batch.derivatives`."""
+    @np.errstate(all="ignore")
+    def differentiate(self, numbers: Sequence[float]) -> None:
+        """Turn what is kept into curvature and gradient: combinations of vectors by the numbers of :meth:`Batch.derivatives`."""
         by_sign, by_error, by_pred, by_absolute, everywhere, least = numbers
-        pred, _, error = self._raw(block)
-        slope = by_sign * np.sign(error)
-        slope += by_error * self._centred(error, self._means[2], block)
-        slope += by_pred * self._centred(pred, self._means[0], block)
-        gradient[:] = self._rows.weighted(slope, block)
-        curvature[:] = self._rows.weighted(by_absolute / np.maximum(np.abs(error), least) + everywhere, block)
+        dtype, length = self._kept.dtype, min(_WIDE, self._rows.count)
+        # np.sign is slow: errors times something huge, cut at both limits, are the same. With numbers for limits that is slow, too.
+        huge = float(np.sqrt(np.finfo(dtype).max))
+        centre = (by_error * self._means[2] + by_pred * self._rest[0]).astype(dtype)
+        low, high, floor = (np.full(length, value, dtype) for value in (-by_sign, by_sign, least))
+        for block in self._rows.blocks(length):
+            size = block.stop - block.start
+            pred, error = self._kept[:, block]
+            slope = error * huge
+            np.minimum(np.maximum(slope, low[:size], out=slope), high[:size], out=slope)
+            pred *= by_pred
+            slope += pred
+            np.divide(by_absolute, np.maximum(np.abs(error, out=pred), floor[:size], out=pred), out=pred)
+            pred += everywhere
+            error *= by_error
+            error -= self._rows.of_each(centre, block)
+            error += slope
+            if self._rows.weight is not None:
+                self._kept[:, block] *= self._rows.weight[block]
 
 
 class Batch:
     """All rows of a round, ready to be differentiated; predictions and labels have shape ``(rows, targets)``."""
 
-    def __init__(self, pred: np.ndarray, target: np.ndarray, rows: Rows) -> None:
-        self._rows = rows
-        self._columns = [Column(pred[:, k], target[:, k], rows) for k in range(pred.shape[1])]
+    def __init__(self, pred: np.ndarray, target: np.ndarray, rows: Rows, dtype: type[np.floating] = np.float64) -> None:
+        self._kept = np.empty((pred.shape[1], 2, rows.count), dtype)
+        self._columns = [Column(pred[:, k], target[:, k], rows, kept) for k, kept in enumerate(self._kept)]
         self.moments = Moments(*map(np.array, zip(*(column.moments for column in self._columns), strict=True)))
 
     def spread_reached(self) -> float:
@@ -130,7 +161,7 @@ class Batch:
 
     def imbalance(self) -> float:
         """How far predictions are from the level of the labels: 0 if half of them are too high, 1 if all or none are."""
-        return max(abs(column.balance) for column in self._columns)
+        return max(abs(column.balance()) for column in self._columns)
 
     def _varies(self, eps: float = GARSettings.eps) -> np.ndarray:
         return np.asarray(is_correlation_defined(self.moments, eps=eps, unit=UNIT))
@@ -147,7 +178,8 @@ class Batch:
 
     @np.errstate(all="ignore")
     def derivatives(self, alpha: float, settings: GARSettings, *, normalised: bool = False) -> Derivatives:
-        """GAR and its derivatives; ``normalised`` multiplies those of each target by what makes its largest curvature 1."""
+        """GAR and its derivatives, which use up the batch; ``normalised`` multiplies those of each target by what makes its largest
+        curvature 1."""
         m = self.moments
         part, components, logs = self._components(settings)
         slopes = [p / component for p, component in zip(attention(logs, alpha, xp=ARRAYS), components, strict=True)]
@@ -157,11 +189,9 @@ class Batch:
         factor = 1.0 / (by_absolute / least + everywhere) if normalised else np.ones_like(part)
         by_vectors = coefficients(m, part, slopes, settings, UNIT, ARRAYS)
         numbers = (*(factor * number for number in (*by_vectors, by_absolute, everywhere)), least)
-        gradient, curvature = np.empty((2, len(self._columns), self._rows.count))
         for k, column in enumerate(self._columns):
-            for block in self._rows.blocks():
-                column.fill(block, [number[k] for number in numbers], gradient[k, block], curvature[k, block])
-        return Derivatives(float(log_power_mean(logs, alpha, xp=ARRAYS)), gradient.T, curvature.T)
+            column.differentiate([float(number[k]) for number in numbers])
+        return Derivatives(float(log_power_mean(logs, alpha, xp=ARRAYS)), self._kept[:, 1].T, self._kept[:, 0].T)
 
     def _curvatures(self, heights: list[Number], settings: GARSettings) -> tuple[Number, Number]:
         """Per target: what is divided by absolute errors, and what is the same for all rows."""

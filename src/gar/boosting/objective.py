@@ -14,6 +14,9 @@ from gar.functional._inputs import check_parameter
 WARM_UP = 0.8
 """Share of their spread that predictions reach before the correlation joins in. Without it, and with a large alpha, the correlation
 of a few small trees is driven to one while the scale of the labels is hardly approached."""
+LARGE = 65_536
+"""Data sets of so many rows are differentiated in single precision, from sums in double precision. In smaller ones splits may tie,
+and time does not matter."""
 FAR_OFF = 0.5
 """Predictions are far from the level of the labels as long as three quarters of them are too high, or too low."""
 
@@ -72,9 +75,13 @@ class GARObjective:
         return f"GARObjective(alpha={self.alpha:g}, components={self.settings.components}{groups})"
 
     def __call__(self, first: Any, second: Any, sample_weight: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """Gradient and curvature of every row, for predictions and a data set, or for labels, predictions and weights."""
+        """Gradient and curvature of every row, for predictions and a data set, or for labels, predictions and weights.
+
+        Of a large data set they are in single precision, which is what both libraries would make of them.
+        """
         arrays = from_library(first, second, sample_weight)
-        batch = self._batch(arrays)
+        is_large = hasattr(second, "get_label") and len(arrays.pred) >= LARGE
+        batch = self._batch(arrays, np.float32 if is_large else np.float64)
         found = batch.derivatives(self.alpha, self._leading(batch), normalised=True)
         if not np.isfinite(found.value):
             raise InputError("predictions are no longer finite; lower the learning rate, or look for infinite features")
@@ -112,10 +119,10 @@ class GARObjective:
             median = np.apply_along_axis(_weighted_median, 0, y, np.asarray(sample_weight, dtype=np.float64))
         return float(median) if y.ndim == 1 else median
 
-    def _batch(self, arrays: Arrays) -> Batch:
+    def _batch(self, arrays: Arrays, dtype: type[np.floating] = np.float64) -> Batch:
         if self._codes is not None:
             check_group_length(self._codes, len(arrays.pred))
-        batch = Batch(arrays.pred, arrays.target, Rows(len(arrays.pred), arrays.weight, self._codes))
+        batch = Batch(arrays.pred, arrays.target, Rows(len(arrays.pred), arrays.weight, self._codes), dtype)
         m = batch.moments
         if not np.isfinite(m.mean_target).all():
             check_labels(arrays.target)

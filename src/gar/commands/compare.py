@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gar.commands.values import LOSSES, METRICS, CommaList, FileOrDataName, Grid, Widths
+from gar.commands.values import LOSSES, METRICS, MODELS, CommaList, FileOrDataName, Grid, Widths, engine_options
 
 if TYPE_CHECKING:
     from gar.compare import Options, Source
@@ -20,6 +20,14 @@ def training_options(command: F) -> F:
     """What both commands share."""
     decorators = [
         click.option("--losses", type=CommaList(str, "losses", LOSSES), help="Which to compare [default: the paper's nine]."),
+        click.option(
+            "--models",
+            "families",
+            type=CommaList(str, "models", MODELS),
+            default="mlp",
+            show_default=True,
+            help="Networks (mlp), and boosted trees (xgboost, lightgbm) with mae, mse, huber and gar.",
+        ),
         click.option("--parameters", type=Grid(), multiple=True, help="Values of a loss's parameter to try: gar=0.1,1,10."),
         click.option("--metric", type=click.Choice(METRICS), default="mae", show_default=True, help="What winners are judged by."),
         click.option("--preset", type=click.Choice(["paper"]), help="The paper's recipe: SGD, its grids and networks, raw labels."),
@@ -31,6 +39,7 @@ def training_options(command: F) -> F:
         click.option("--folds", type=click.IntRange(min=2), default=5, show_default=True, help="Parts of the rows not tested."),
         click.option("--seed", type=click.IntRange(min=0), default=123, show_default=True, help="Of splits and networks."),
         click.option("--workers", type=int, default=-1, show_default=True, help="Processes; -1 is one per core."),
+        engine_options,
         click.option("--time-limit", type=click.FloatRange(min=0, min_open=True), metavar="MIN", help="Minutes; then report."),
         click.option("--quiet", is_flag=True, help="No progress line."),
     ]
@@ -44,7 +53,7 @@ def training_options(command: F) -> F:
 @click.option("-t", "--target", "targets", multiple=True, metavar="COL[,COL]", help="Columns to predict.")
 @click.option("--group", metavar="COL", help="Rows with equal values stay together in folds and test part.")
 @click.option("--drop", multiple=True, metavar="COL[,COL]", help="Columns that are no features.")
-@click.option("--out", type=click.Path(path_type=Path), default=Path("gar-report"), show_default=True, help="Folder of the report.")
+@click.option("--out", type=click.Path(path_type=Path), default="gar-report", show_default=True, help="Folder of the report.")
 @training_options
 def compare(data: str | None, targets: tuple[str, ...], group: str | None, drop: tuple[str, ...], out: Path, **rest: Any) -> None:
     """Compare losses on a table: which one predicts best, by how much, and is it luck?
@@ -65,10 +74,10 @@ def compare(data: str | None, targets: tuple[str, ...], group: str | None, drop:
 
 
 @click.command()
-@click.option("--out", type=click.Path(path_type=Path), default=Path("gar-demo"), show_default=True, help="Folder of the report.")
+@click.option("--out", type=click.Path(path_type=Path), default="gar-demo", show_default=True, help="Folder of the report.")
 @training_options
 def demo(out: Path, **rest: Any) -> None:
-    """Compare on what is built in: diabetes and the paper's two curves, about two minutes on two cores."""
+    """Compare on what is built in: diabetes and the paper's two curves, three to four minutes on two cores."""
     options = _options(rest)
     from gar.compare import DEFAULT, problem_named
 
@@ -78,7 +87,7 @@ def demo(out: Path, **rest: Any) -> None:
 def _options(given: dict[str, Any]) -> "Options":
     from gar.compare import Options
 
-    run = ("workers", "time_limit", "quiet", "parameters")
+    run = ("workers", "backend", "address", "time_limit", "quiet", "parameters")
     chosen = {name: value for name, value in given.items() if name not in run}
     return Options(parameters=dict(given["parameters"]), **chosen)
 
@@ -108,6 +117,8 @@ def _run(problems: "list[Source | str]", options: "Options", out: Path, given: d
             out=out,
             command=shlex.join(["gar", *sys.argv[1:]]),
             workers=given["workers"],
+            backend=given["backend"],
+            address=given["address"],
             time_limit=given["time_limit"],
             progress=not given["quiet"],
         )

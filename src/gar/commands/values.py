@@ -8,9 +8,28 @@ from click.shell_completion import CompletionItem
 
 LOSSES = ("mae", "mse", "huber", "focal_mae", "focal_mse", "ranksim", "rnc", "conr", "gar", "mae_pearson")
 METRICS = ("mae", "rmse", "pearson", "spearman", "r2")
-"""Both are written out here because their homes import torch, which takes longer than an answer may; a test compares them."""
+MODELS = ("mlp", "xgboost", "lightgbm")
+"""All are written out here because their homes import torch, which takes longer than an answer may; a test compares them."""
 
+ENGINES = ("loky", "dask", "ray")
+
+F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
+
+
+def engine_options(command: F) -> F:
+    """``--backend`` and ``--address``: on which machines to compute. Pass both to :func:`gar.search.computing_on`."""
+    backend = click.option(
+        "--backend",
+        type=click.Choice(ENGINES),
+        default="loky",
+        show_default=True,
+        help="Who computes: processes of this machine, or a cluster.",
+    )
+    address = click.option(
+        "--address", metavar="HOST:PORT", help="Of a running Dask scheduler or Ray head [default: a new one on this machine]."
+    )
+    return backend(address(command))
 
 
 class CommaList(click.ParamType, Generic[T]):  # type: ignore[type-arg]

@@ -8,10 +8,12 @@ import numpy as np
 import torch
 
 from gar.compare.judging import choices, learning
-from gar.compare.options import LOSS_OPTIONS, Options
-from gar.compare.running import Run, Trial
+from gar.compare.networks import Searched, search_networks
+from gar.compare.options import LOSS_OPTIONS, NETWORKS, Options
+from gar.compare.running import Run
 from gar.compare.tables import Compared, NothingFinishedError
 from gar.datasets import Table, half_split, load
+from gar.errors import InputError
 from gar.losses import registry
 from gar.metrics import METRICS
 from gar.report.results import Curve, Method, Problem, Truth
@@ -44,13 +46,16 @@ def compare_curve(name: str, options: Options, run: Run) -> Compared:
     As in the paper there are no validation rows: the combination with the lowest mean absolute error on the tested half, after the
     last epoch and over all seeds, is the one that is shown.
     """
+    if NETWORKS not in options.families:
+        raise InputError(f"{name} is a curve, which networks fit; choose {NETWORKS!r} among the models, or name a table")
     table = load(name)
     halves = half_split(table, seed=options.seed).folds[0]
     data = StackData(table.x, table.y, [(halves.train, halves.valid, np.arange(0))])  # tested once an epoch, not twice
-    methods, notes, is_late = [], [], False
+    rest = [family for family in options.families if family != NETWORKS]
+    notes = [f"Curves are fitted by networks only, and not by {' and '.join(rest)}."] if rest else []
+    methods, is_late = [], False
     for loss in options.chosen(LOSSES):
-        settings = _settings(loss, options)
-        trial = run.attempt(data, _models(loss, options), settings, where=name)
+        trial = search_networks(data, _models(loss, options), _settings(loss, options), run, where=name)
         is_late |= trial is None
         method = None if trial is None else _method(trial, data)
         if method is None:
@@ -85,7 +90,7 @@ def _settings(loss: str, options: Options) -> TrainSettings:
     return replace(settings, milestones=(epochs // 3, 2 * epochs // 3), pretrain_epochs=pretrain)
 
 
-def _method(trial: Trial, data: StackData) -> Method | None:
+def _method(trial: Searched, data: StackData) -> Method | None:
     """The combination that is best on average over the seeds, after the last epoch; None if none got there."""
     values = trial.history.metrics[:, -1, 0]
     combinations = np.arange(len(trial.models)).reshape(len(SEEDS), -1)
@@ -96,11 +101,11 @@ def _method(trial: Trial, data: StackData) -> Method | None:
     best = combinations[:, errors.argmin()]
     last = np.full(len(best), trial.settings.epochs - 1)
     return Method(
-        name=trial.loss,
-        title=trial.title,
+        name=trial.settings.loss,
+        title=trial.settings.spec.title,
         parameter=trial.settings.spec.parameter,
         models=len(trial.models),
-        failed=trial.failed,
+        failed=int((trial.history.failed_epoch >= 0).sum()),
         seconds=round(trial.seconds, 3),
         scores={name: values[best, place].tolist() for place, name in enumerate(METRICS)},
         chosen=choices(trial.models, best, last, trial.models.seed[best]),
@@ -109,7 +114,7 @@ def _method(trial: Trial, data: StackData) -> Method | None:
     )
 
 
-def _curve(trial: Trial, best: np.ndarray, x: torch.Tensor) -> Curve:
+def _curve(trial: Searched, best: np.ndarray, x: torch.Tensor) -> Curve:
     fitted = trial.history.final(x.float()).predictions[best, :, 0].double().numpy()
     return Curve(mean=fitted.mean(0).tolist(), sd=fitted.std(0).tolist())
 

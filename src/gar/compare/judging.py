@@ -4,22 +4,23 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gar.compare.families import Trial, Winners
 from gar.compare.preparing import Prepared
-from gar.compare.running import Trial
-from gar.compare.winners import Winners
 from gar.errors import InputError
 from gar.metrics import LARGER_IS_BETTER, METRICS
-from gar.models import TableModel
+from gar.models import Model
 from gar.report.results import Choice, Method, ParameterScore, Predictions
 from gar.search import Selection, select
-from gar.stack import Fold, History, Models, Scaling
+from gar.search.identity import model_columns
+from gar.search.selection import Measured
+from gar.stack import Models
 
 
 class Judged(NamedTuple):
     """A method as it is reported, its winners as a model, and their mean on the validation rows, larger being better."""
 
     method: Method
-    model: TableModel
+    model: Model
     merit: float
 
 
@@ -31,11 +32,10 @@ def choose(trial: Trial) -> dict[str, Selection]:
 def judge(trial: Trial, chosen: dict[str, Selection], winners: Winners, prepared: Prepared, metric: str) -> Judged:
     """A method with all its scores; its winners are those that ``metric`` chose."""
     best = chosen[metric]
-    model = _model(trial, prepared, winners, metric)
     method = Method(
-        name=trial.loss,
+        name=trial.name,
         title=trial.title,
-        parameter=trial.settings.spec.parameter,
+        parameter=trial.parameter,
         models=len(trial.models),
         failed=trial.failed,
         seconds=round(trial.seconds, 3),
@@ -44,9 +44,9 @@ def judge(trial: Trial, chosen: dict[str, Selection], winners: Winners, prepared
         learning=learning(trial.history, best.model),
         components={name: mean_over_winners(values) for name, values in winners.components.items()},
         sensitivity=_sensitivity(trial),
-        predictions=_predictions(model, prepared),
+        predictions=_predictions(winners.model, prepared),
     )
-    return Judged(method, model, best.mean("valid", metric) * (1.0 if LARGER_IS_BETTER[metric] else -1.0))
+    return Judged(method, winners.model, best.mean("valid", metric) * (1.0 if LARGER_IS_BETTER[metric] else -1.0))
 
 
 def scores_on_test(chosen: dict[str, Selection]) -> dict[str, list[float]]:
@@ -60,11 +60,13 @@ def scores_on_test(chosen: dict[str, Selection]) -> dict[str, list[float]]:
 
 def choices(models: Models, places: np.ndarray, epochs: np.ndarray, numbers: np.ndarray) -> tuple[Choice, ...]:
     """Winners as plain data, each under the number of its fold or seed."""
+    depths = model_columns(models).get("depth")  # which trees have instead of a decay
     return tuple(
         Choice(
             fold=int(number),
             learning_rate=float(models.learning_rate[place]),
-            weight_decay=float(models.weight_decay[place]),
+            weight_decay=float(models.weight_decay[place]) if depths is None else None,
+            depth=None if depths is None else int(depths[place]),
             parameter=None if models.parameter is None else float(models.parameter[place]),
             epoch=int(epoch),
         )
@@ -72,36 +74,16 @@ def choices(models: Models, places: np.ndarray, epochs: np.ndarray, numbers: np.
     )
 
 
-def learning(history: History, places: np.ndarray) -> dict[str, list[float]]:
+def learning(history: Measured, places: np.ndarray) -> dict[str, list[float]]:
     """Validation values of the winners after every epoch."""
     return {name: mean_over_winners(history.of("valid", name)[places]) for name in METRICS}
 
 
 def mean_over_winners(values: np.ndarray) -> list[float]:
-    """Means of ``(winners, epochs)`` over those that were still in training, up to the last epoch that any of them finished."""
-    known = np.isfinite(values)
-    counts = known.sum(0)
-    length = len(counts) if counts.all() else int(counts.argmin())
-    sums = np.where(known, values, 0.0).sum(0)
-    return [float(value) for value in sums[:length] / counts[:length]]
-
-
-def _model(trial: Trial, prepared: Prepared, winners: Winners, metric: str) -> TableModel:
-    folds = prepared.data.folds
-    return TableModel(
-        networks=winners.networks,
-        encoders=prepared.encoders,
-        features=[_plain(fold) for fold in folds],
-        labels=[fold.labels for fold in folds],
-        targets=prepared.source.targets,
-        about={"loss": trial.loss, "title": trial.title, "judged_by": metric, "table": prepared.source.name},
-    )
-
-
-def _plain(fold: Fold) -> Scaling | None:
-    """How features are scaled, which is all that is done to them in a comparison, and all that a saved model knows."""
-    assert fold.features is None or isinstance(fold.features, Scaling)
-    return fold.features
+    """Means of ``(winners, epochs)`` up to the last epoch that all of them finished: a mean of fewer would jump."""
+    known = np.isfinite(values).all(0)
+    length = len(known) if known.all() else int(known.argmin())
+    return [float(value) for value in values[:, :length].mean(0)]
 
 
 def _sensitivity(trial: Trial) -> tuple[ParameterScore, ...]:
@@ -118,7 +100,7 @@ def _sensitivity(trial: Trial) -> tuple[ParameterScore, ...]:
     return tuple(scores)
 
 
-def _predictions(model: TableModel, prepared: Prepared) -> Predictions:
+def _predictions(model: Model, prepared: Prepared) -> Predictions:
     """Test rows that have a label, target by target."""
     features, labels = prepared.tested
     predicted = model.predict(features)

@@ -12,6 +12,10 @@ from gar.metrics import METRICS
 from gar.stack import Models, TrainSettings
 from gar.tables import PAPER, train_settings
 
+NETWORKS = "mlp"
+FAMILIES = (NETWORKS, "xgboost", "lightgbm")
+"""Kinds of models: networks, and boosted trees of two libraries."""
+
 NINE = tuple(name for name in registry if name != "mae_pearson")
 """The methods of the paper's tables. MAE-Pearson is one of its two curves only."""
 
@@ -40,6 +44,8 @@ class Options:
 
     Args:
         losses: names of :data:`gar.losses.registry`; None is the paper's nine.
+        families: kinds of models, of :data:`FAMILIES`. Boosted trees have a small grid of their own (depth and rate), and rounds by
+            early stopping; of the options below, they know ``folds``, ``seed`` and ``metric``.
         parameters: values to try of the tuned parameter, by loss; others try the registry's grid.
         preset: ``"paper"`` takes the paper's recipe: SGD, its grids, networks and schedule, raw labels.
         learning_rates: to try.
@@ -57,6 +63,7 @@ class Options:
     """
 
     losses: tuple[str, ...] | None = None
+    families: tuple[str, ...] = (NETWORKS,)
     parameters: Mapping[str, tuple[float, ...]] = field(default_factory=lambda: _NO_PARAMETERS)
     preset: str | None = None
     learning_rates: tuple[float, ...] | None = None
@@ -74,6 +81,10 @@ class Options:
             check_choice(self.preset, ("paper",), "preset")
         for name in (*self.chosen(NINE), *self.parameters):
             check_choice(name, tuple(registry), "loss")
+        if not self.families:
+            raise InputError(f"no kind of model is chosen; name at least one of {', '.join(FAMILIES)}")
+        for name in self.families:
+            check_choice(name, FAMILIES, "model")
         for name, values in self.parameters.items():
             if registry[name].parameter is None or not values:
                 raise InputError(f"{name} is given the values {list(values)}, but has no such parameter; leave it out")
@@ -106,17 +117,22 @@ class Options:
         return self.preset is None
 
     def models(self, loss: str, *, folds: int) -> Models:
-        """Every combination on every fold. A loss without a parameter is tried with three seeds instead, as in the paper, so that
-        no loss wins by having more tries."""
-        grid = self.parameters.get(loss, registry[loss].grid)
+        """Every combination on every fold."""
+        seeds, parameters = self.tries(loss)
         recipe = self.recipe()
         return Models.grid(
             folds=range(folds),
-            seeds=(self.seed,) if grid else range(self.seed, self.seed + 3),
+            seeds=seeds,
             learning_rates=recipe["learning_rates"],
             weight_decays=recipe["weight_decays"],
-            parameters=grid or None,
+            parameters=parameters,
         )
+
+    def tries(self, loss: str) -> tuple[tuple[int, ...], tuple[float, ...] | None]:
+        """Seeds, and values of the parameter. A loss without a parameter is tried with three seeds instead, as in the paper, so
+        that no loss wins by having more tries."""
+        grid = self.parameters.get(loss, registry[loss].grid)
+        return ((self.seed,), grid) if grid else (tuple(range(self.seed, self.seed + 3)), None)
 
     def settings(self, loss: str, *, features: int, train_rows: int = 0) -> TrainSettings:
         """How all of them are trained. The paper drops an incomplete last batch, where there is a complete one."""

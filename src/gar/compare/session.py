@@ -13,6 +13,7 @@ from gar.compare.running import Run
 from gar.compare.source import Source, source_of_data_set
 from gar.compare.tables import Compared, NothingFinishedError, compare_table
 from gar.report.results import Results
+from gar.search import computing_on
 
 DEFAULT = ("diabetes", *CURVES)
 """What is compared on without a table: one that scikit-learn brings along, and the paper's curves. Nothing is downloaded."""
@@ -41,6 +42,8 @@ def compare_and_report(
     out: Path,
     command: str,
     workers: int = -1,
+    backend: str | None = None,
+    address: str | None = None,
     time_limit: float | None = None,
     progress: bool = False,
 ) -> Report:
@@ -53,6 +56,8 @@ def compare_and_report(
             goes on.
         command: what the user typed, for the report.
         workers: processes; -1 is one per core.
+        backend: who computes, as in :func:`gar.search.computing_on`.
+        address: of a running cluster.
         time_limit: minutes; what is not finished by then is left out.
         progress: show a line on stderr.
     """
@@ -60,7 +65,8 @@ def compare_and_report(
 
     deadline = None if time_limit is None else time.monotonic() + 60.0 * time_limit
     run = Run(records=out / "records", workers=workers, progress=progress, deadline=deadline)
-    found, late = _compare_all(problems, options, run)
+    with computing_on(backend, address=address, workers=workers):
+        found, late = _compare_all(problems, options, run)
     results = Results(
         command=command,
         created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),

@@ -1,16 +1,19 @@
-"""All chosen losses on one table."""
+"""All chosen losses and kinds of models on one table."""
 
+from collections.abc import Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
+from gar.compare.families import Family, Trial, Winners
 from gar.compare.judging import Judged, choose, judge
-from gar.compare.options import NINE, Options
+from gar.compare.networks import Networks
+from gar.compare.options import NETWORKS, NINE, Options
 from gar.compare.preparing import Prepared, prepare
-from gar.compare.running import Run, Trial
+from gar.compare.running import Run
 from gar.compare.source import Source
-from gar.compare.winners import train_again
 from gar.errors import InputError
 from gar.losses import registry
-from gar.models import TableModel
+from gar.models import Model
 from gar.report.results import Problem
 from gar.search import Selection
 
@@ -19,7 +22,7 @@ class Compared(NamedTuple):
     """What was found on a problem, and the best method's winners, where they make a model of a table."""
 
     problem: Problem
-    model: TableModel | None
+    model: Model | None
     is_late: bool
     """Whether time was up before all losses were done."""
 
@@ -43,47 +46,95 @@ def compare_table(source: Source, options: Options, run: Run) -> Compared:
         >>> [method.name for method in found.problem.methods], found.problem.test_rows
         (['mae', 'gar'], 88)
     """
+    families = families_of(options)
     prepared = prepare(source, options)
-    judged, notes, is_late = _judge_all(prepared, options, run)
+    judged, notes, is_late = _judge_all(prepared, families, options, run)
     best = max(judged, key=lambda one: one.merit)
-    judged.sort(key=lambda one: list(registry).index(one.method.name))
-    return Compared(_problem(prepared, options, judged, notes, best), best.model, is_late)
+    order = [family.name for family in families]
+    judged.sort(key=lambda one: (order.index(one.method.family or NETWORKS), list(registry).index(one.method.loss)))
+    settings = _settings(prepared, families, options)
+    return Compared(_problem(prepared, options, settings, judged, notes, best), best.model, is_late)
 
 
-def _judge_all(prepared: Prepared, options: Options, run: Run) -> tuple[list[Judged], list[str], bool]:
+def families_of(options: Options) -> list[Family]:
+    """The chosen kinds of models, each once; an error says what has to be installed."""
+    families = [_family(name) for name in dict.fromkeys(options.families)]
+    for family in families:
+        family.check()
+    if not any(set(family.losses) & set(options.chosen(NINE)) for family in families):
+        raise InputError(f"{', '.join(options.families)}: none of {', '.join(options.chosen(NINE))} fits; {_fitting(families)}")
+    return families
+
+
+def _family(name: str) -> Family:
+    if name == NETWORKS:
+        return Networks()
+    from gar.compare.trees import BoostedTrees  # imports scikit-learn, which networks do without
+
+    return BoostedTrees("xgboost" if name == "xgboost" else "lightgbm")
+
+
+def _fitting(families: Sequence[Family]) -> str:
+    losses = dict.fromkeys(loss for family in families for loss in family.losses)
+    return f"they are trained with {', '.join(losses)}"
+
+
+def _left_out(families: Sequence[Family], options: Options) -> list[str]:
+    """One line on the losses that some families know nothing of."""
+    notes = []
+    for losses in dict.fromkeys(family.losses for family in families):
+        names = [family.name for family in families if family.losses == losses]
+        rest = [registry[loss].title for loss in options.chosen(NINE) if loss not in losses]
+        if rest:
+            notes.append(f"{', '.join(rest)}: for networks only, and not tried with {' and '.join(names)}.")
+    return notes
+
+
+def _judge_all(prepared: Prepared, families: Sequence[Family], options: Options, run: Run) -> tuple[list[Judged], list[str], bool]:
     """Methods that were finished, what is to be said of the others, and whether time was up."""
-    finished: list[tuple[Trial, dict[str, Selection]]] = []
-    notes: list[str] = []
-    late: list[str] = []
-    for loss in options.chosen(NINE):
-        settings = options.settings(loss, features=prepared.data.x.shape[1], train_rows=prepared.train_rows)
-        models = options.models(loss, folds=options.folds)
-        trial = run.attempt(prepared.data, models, settings, where=prepared.source.name)
+    finished: list[Finished] = []
+    notes, late = _left_out(families, options), list[str]()
+    for loss, family in product(options.chosen(NINE), families):
+        if loss not in family.losses:
+            continue
+        trial = family.attempt(loss, prepared, options, run)
         if trial is None:
-            late.append(registry[loss].title)
+            late.append(family.title_of(loss))
             continue
         try:
-            finished.append((trial, choose(trial)))
+            finished.append(Finished(family, trial, choose(trial)))
         except InputError as error:
             notes.append(f"{trial.title} was left out: {error}")
     if late:
         notes.append(f"Time was up before these were finished: {', '.join(late)}. The same command goes on where it was.")
     if not finished:
         raise NothingFinishedError(f"{prepared.source.name}: no loss was finished. {' '.join(notes)}")
-    return _with_winners(finished, prepared, options.metric, run), notes, bool(late)
+    return _with_winners(finished, prepared, options, run), notes, bool(late)
 
 
-def _with_winners(finished: list[tuple[Trial, dict[str, Selection]]], prepared: Prepared, metric: str, run: Run) -> list[Judged]:
+class Finished(NamedTuple):
+    """A trial, and what every metric chooses of it."""
+
+    family: Family
+    trial: Trial
+    chosen: dict[str, Selection]
+
+
+def _with_winners(finished: list[Finished], prepared: Prepared, options: Options, run: Run) -> list[Judged]:
     """The winners of all methods are trained once more, side by side."""
-    tasks = [(trial, chosen[metric]) for trial, chosen in finished]
-    winners = run.side_by_side(
-        train_again, [(prepared.data, trial.models.take(best.model), trial.settings, best.epoch) for trial, best in tasks]
-    )
+    metric = options.metric
+    winners = run.side_by_side(_train_again, [(one.family, one.trial, one.chosen[metric], prepared, options) for one in finished])
     pairs = zip(finished, winners, strict=True)
-    return [judge(trial, chosen, one, prepared, metric) for (trial, chosen), one in pairs]
+    return [judge(one.trial, one.chosen, again, prepared, metric) for one, again in pairs]
 
 
-def _problem(prepared: Prepared, options: Options, judged: list[Judged], notes: list[str], best: Judged) -> Problem:
+def _train_again(family: Family, trial: Trial, best: Selection, prepared: Prepared, options: Options) -> Winners:
+    return family.train_again(trial, best, prepared, options)
+
+
+def _problem(
+    prepared: Prepared, options: Options, settings: dict[str, Any], judged: list[Judged], notes: list[str], best: Judged
+) -> Problem:
     source = prepared.source
     trained = [len(train) for train, _, _ in prepared.parts]
     return Problem(
@@ -96,25 +147,18 @@ def _problem(prepared: Prepared, options: Options, judged: list[Judged], notes: 
         train_rows=round(sum(trained) / len(trained)),
         test_rows=len(prepared.parts[0][2]),
         judged_by=options.metric,
-        settings=_settings(prepared, options),
+        settings=settings,
         methods=[one.method for one in judged],
         notes=(*prepared.notes, *notes),
         saved=best.method.name,
     )
 
 
-def _settings(prepared: Prepared, options: Options) -> dict[str, Any]:
-    settings = options.settings("mae", features=prepared.data.x.shape[1], train_rows=prepared.train_rows)
-    recipe = options.recipe()
+def _settings(prepared: Prepared, families: Sequence[Family], options: Options) -> dict[str, Any]:
+    own = [family.settings(prepared, options) for family in families]
     return {
         "preset": options.preset or "default",
-        "network": [prepared.data.x.shape[1], *settings.hidden_sizes, len(prepared.source.targets)],
-        "epochs": settings.epochs,
-        "batch_size": settings.batch_size,
-        "optimizer": settings.optimizer,
-        "schedule": settings.schedule,
-        "learning_rates": list(recipe["learning_rates"]),
-        "weight_decays": list(recipe["weight_decays"]),
+        **{name: value for settings in own for name, value in settings.items()},
         "labels": "standardised" if options.scale_labels else "raw",
         "test_rows": len(prepared.parts[0][2]),
         "folds": options.folds,

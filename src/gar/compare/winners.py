@@ -1,4 +1,4 @@
-"""The winners of all folds once more: their weights at the chosen epoch, and what their errors were made of on the way."""
+"""Networks that won, once more: their weights at the chosen epoch, and what their errors were made of on the way."""
 
 from typing import NamedTuple
 
@@ -11,14 +11,14 @@ from gar.stack import Models, StackData, StackedMLP, TrainSettings, train
 from gar.stack.batches import scaled_rows
 
 
-class Winners(NamedTuple):
+class Again(NamedTuple):
     """Networks, one per winner, and their components by name: ``(winners, epochs)``, NaN where training had ended."""
 
     networks: StackedMLP
     components: dict[str, np.ndarray]
 
 
-def train_again(data: StackData, models: Models, settings: TrainSettings, epochs: np.ndarray) -> Winners:
+def train_again(data: StackData, models: Models, settings: TrainSettings, epochs: np.ndarray) -> Again:
     """Train the winners as one small stack and take each as it was after its epoch.
 
     A search keeps no weights, since thousands of models would fill the disk. A few models trained again give the same numbers
@@ -28,7 +28,7 @@ def train_again(data: StackData, models: Models, settings: TrainSettings, epochs
     with one_thread():
         history = train(data, models, settings, observe=watch)
     assert watch.table is not None
-    return Winners(StackedMLP(history.layout, watch.table), watch.components)
+    return Again(StackedMLP(history.layout, watch.table), watch.components)
 
 
 class _Watch:

@@ -19,7 +19,7 @@ from gar.files import write_whole
 from gar.report import tables
 from gar.report.plots import plots_of
 from gar.report.plots.drawing import Plot, View, draw, drawing, png_of, svg_of
-from gar.report.results import Problem, Results
+from gar.report.results import Method, Problem, Results
 from gar.report.style import METRICS, THEME, Look, looks_of, number, printable
 from gar.report.summary import headline, in_order, verdict
 from gar.report.svg import Cutter
@@ -135,7 +135,13 @@ def _sections(sections: Sequence[tuple[Problem, list[Drawn]]]) -> Iterator[dict[
             "settings": tables.settings_table(problem.settings),
             "choices": tables.choice_table(problem),
             "groups": groups,
+            "legends": {title: _legend(views) for title, views in groups.items()},
         }
+
+
+def _legend(views: Sequence[Drawn]) -> list[Method]:
+    """The methods of all views of a figure."""
+    return list({method.name: method for view in views for method in view.plot.legend}.values())
 
 
 def _style(environment: Environment, looks: Mapping[str, Look]) -> str:

@@ -19,9 +19,12 @@ class Choice:
 
     fold: int
     learning_rate: float
-    weight_decay: float
+    weight_decay: float | None
+    """None for trees, which have a depth instead."""
     parameter: float | None
     epoch: int
+    """Or round, of trees; counted from 0."""
+    depth: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +66,7 @@ class Method:
     """One loss, or another model, on one problem."""
 
     name: str
+    """Of the loss; boosted trees put the name of their family behind it, as in ``"gar-xgboost"``."""
     title: str
     parameter: str | None
     models: int
@@ -79,6 +83,16 @@ class Method:
     sensitivity: Sequence[ParameterScore] = ()
     predictions: Predictions | None = None
     curve: Curve | None = None
+
+    @property
+    def loss(self) -> str:
+        """What it was trained with, ``"gar"`` of ``"gar"`` and of ``"gar-xgboost"``."""
+        return self.name.partition("-")[0]
+
+    @property
+    def family(self) -> str:
+        """What kind of model it is, ``"xgboost"`` of ``"gar-xgboost"``, and nothing for networks."""
+        return self.name.partition("-")[2]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,9 @@ from dataclasses import dataclass, replace
 CHAMPION, BASELINE = "gar", "mae"
 """The method that a report is about, and the one that gains are counted from."""
 
+FAMILIES = {"": "Networks", "xgboost": "XGBoost", "lightgbm": "LightGBM"}
+"""Kinds of models, as the ends of methods' names tell them."""
+
 INK, MUTED, GRID = "#1c2127", "#6d7681", "#dfe3e8"
 """Text and axes, what stands back, and lines of the grid; on a dark page they become its own."""
 
@@ -51,7 +54,7 @@ class Look:
 
     @property
     def is_champion(self) -> bool:
-        return self.key == CHAMPION
+        return self.key.partition("-")[0] == CHAMPION
 
     @property
     def width(self) -> float:
@@ -73,6 +76,8 @@ _LOOKS = (
     Look("conr", "#c87e8b", "#b88c89", (0, (1.2, 2.2)), "h"),
     Look("mae_pearson", "#56254e", "#b74cc4", (0, (7, 1.5, 1.2, 1.5, 1.2, 1.5)), "P"),
 )
+_FAMILY_LOOKS: dict[str, tuple[Dash, str]] = {"xgboost": ((0, (2.5, 0.8)), "s"), "lightgbm": ((0, (0.9, 0.9)), "^")}
+"""Boosted trees have the colour of their loss, and a dash and marker of their family."""
 _OTHERS = (
     Look("other0", "#5c6670", "#a7b1bc", (0, (2, 1)), "X"),
     Look("other1", "#00788c", "#52c7db", (0, (4, 1, 1, 1)), "*"),
@@ -87,8 +92,15 @@ def looks_of(names: Iterable[str]) -> dict[str, Look]:
     Example:
         >>> looks_of(["gar", "boosting"])["boosting"].key
         'other0'
+        >>> looks_of(["gar-xgboost"])["gar-xgboost"].light == looks_of(["gar"])["gar"].light
+        True
     """
     known = {look.key: look for look in _LOOKS}
+    known |= {
+        f"{look.key}-{family}": replace(look, key=f"{look.key}-{family}", dash=dash, marker=marker)
+        for look in _LOOKS
+        for family, (dash, marker) in _FAMILY_LOOKS.items()
+    }
     distinct = list(dict.fromkeys(names))
     others = [name for name in distinct if name not in known]
     known |= {name: replace(_OTHERS[place % len(_OTHERS)], key=f"other{place}") for place, name in enumerate(others)}

@@ -42,11 +42,25 @@ def ranking(methods: Sequence[Method], metric: str) -> list[Method]:
 def in_order(problem: Problem) -> list[Method]:
     """The champion, the baseline, then the others as they come."""
     first = {CHAMPION: 0, BASELINE: 1}
-    return sorted(problem.methods, key=lambda method: first.get(method.name, 2))
+    return sorted(problem.methods, key=lambda method: first.get(method.loss, 2))
 
 
-def method_of(problem: Problem, name: str) -> Method | None:
-    return next((method for method in problem.methods if method.name == name), None)
+def champions_of(problem: Problem) -> list[Method]:
+    """GAR of every kind of model, the best first by the metric that judges."""
+    champions = [method for method in problem.methods if method.loss == CHAMPION]
+    order = ranking(champions, problem.judged_by)
+    return order + [method for method in champions if method not in order]
+
+
+def champion_of(problem: Problem) -> Method | None:
+    """The best of them; None if there is none."""
+    return next(iter(champions_of(problem)), None)
+
+
+def baseline_of(problem: Problem, champion: Method | None) -> Method | None:
+    """The baseline of the champion's own family: what it gains shall be due to the loss."""
+    own = [method for method in problem.methods if champion is not None and method.family == champion.family]
+    return next((method for method in own if method.loss == BASELINE), None)
 
 
 def places_of(problem: Problem, metric: str) -> int:
@@ -56,7 +70,7 @@ def places_of(problem: Problem, metric: str) -> int:
 
 @dataclass(frozen=True)
 class Duel:
-    """The champion against one rival by one metric."""
+    """A champion against one rival by one metric."""
 
     rival: Method
     gain: float
@@ -72,9 +86,9 @@ class Duel:
         return self.p_corrected < CHANCE
 
 
-def duel(problem: Problem, metric: str, rival: Method) -> Duel:
-    """Of folds in which both have a value; NaN where the champion or values are missing."""
-    champion = method_of(problem, CHAMPION)
+def duel(problem: Problem, metric: str, rival: Method, champion: Method | None = None) -> Duel:
+    """Of folds in which both have a value; NaN where the champion (None is the best) or values are missing."""
+    champion = champion or champion_of(problem)
     pairs = [] if champion is None else list(zip(champion.scores.get(metric, ()), rival.scores.get(metric, ()), strict=False))
     pairs = [(mine, theirs) for mine, theirs in pairs if math.isfinite(mine) and math.isfinite(theirs)]
     if not pairs:
@@ -90,7 +104,8 @@ def duel(problem: Problem, metric: str, rival: Method) -> Duel:
 
 
 def best_rival(problem: Problem, metric: str) -> Method | None:
-    order = ranking([method for method in problem.methods if method.name != CHAMPION], metric)
+    """The best method of any family that is not GAR."""
+    order = ranking([method for method in problem.methods if method.loss != CHAMPION], metric)
     return order[0] if order else None
 
 
@@ -98,8 +113,8 @@ def headline(results: Results) -> str:
     """The finding in one sentence, whoever wins."""
     if len(results.problems) == 1:
         return verdict(results.problems[0])
-    decided = [problem for problem in results.problems if method_of(problem, CHAMPION) and best_rival(problem, problem.judged_by)]
-    won = [problem for problem in decided if _winner(problem).name == CHAMPION]
+    decided = [problem for problem in results.problems if champion_of(problem) and best_rival(problem, problem.judged_by)]
+    won = [problem for problem in decided if _winner(problem).loss == CHAMPION]
     lost = [problem for problem in decided if problem not in won]
     if not decided:
         return f"{len(results.problems)} problems were compared; GAR met no rival on any of them."
@@ -117,21 +132,21 @@ def headline(results: Results) -> str:
 def verdict(problem: Problem) -> str:
     """What was found on one problem, by the metric it is judged by."""
     metric = problem.judged_by
-    order, champion = ranking(problem.methods, metric), method_of(problem, CHAMPION)
+    order, champion = ranking(problem.methods, metric), champion_of(problem)
     if not order:
         return f"No method has a test {METRICS[metric][0]} on {printable(problem.title)}."
     best = f"{_superlative(metric)} test {METRICS[metric][0]} on {printable(problem.title)}"
     if champion is None or champion not in order:
         return f"{printable(order[0].title)} has the {best}, {_value(problem, order[0])}; there is no result of GAR."
-    if len(order) == 1:
-        where = f"on {printable(problem.title)}"
-        return f"GAR reaches a test {METRICS[metric][0]} of {_value(problem, champion)} {where}; it met no rival."
+    if best_rival(problem, metric) is None:
+        reached = f"{METRICS[metric][0]} of {_value(problem, champion)} on {printable(problem.title)}"
+        return f"{printable(champion.title)} reaches a test {reached}; it met no rival."
     return _won(problem, champion, best) if order[0] is champion else _lost(problem, champion, order, best)
 
 
 def _won(problem: Problem, champion: Method, best: str) -> str:
-    text = f"GAR has the {best}: {_value(problem, champion)}"
-    rival, baseline = _against_best(problem), method_of(problem, BASELINE)
+    text = f"{printable(champion.title)} has the {best}: {_value(problem, champion)}"
+    rival, baseline = _against_best(problem), baseline_of(problem, champion)
     if baseline is not None and baseline is not rival.rival:
         text += f", {_gain(duel(problem, problem.judged_by, baseline))}"
         return f"{text}, and {_gain(rival, 'the best rival, ')}."
@@ -141,7 +156,7 @@ def _won(problem: Problem, champion: Method, best: str) -> str:
 def _lost(problem: Problem, champion: Method, order: list[Method], best: str) -> str:
     fight = _against_best(problem)
     text = f"GAR does not win: {printable(order[0].title)} has the {best}, {_value(problem, order[0])}; "
-    text += f"GAR is number {order.index(champion) + 1} of {len(order)} with {_value(problem, champion)}, "
+    text += f"{printable(champion.title)} is number {order.index(champion) + 1} of {len(order)} with {_value(problem, champion)}, "
     return f"{text}{_gain(fight)}."
 
 

@@ -7,7 +7,18 @@ from typing import Any
 
 from gar.report.results import Method, Problem, Results
 from gar.report.style import BASELINE, CHAMPION, METRICS, NOTHING, number, percent, printable, probability, short
-from gar.report.summary import Duel, best_rival, duel, method_of, metrics_of, places_of, ranking, score
+from gar.report.summary import (
+    Duel,
+    baseline_of,
+    best_rival,
+    champion_of,
+    champions_of,
+    duel,
+    metrics_of,
+    places_of,
+    ranking,
+    score,
+)
 
 
 @dataclass(frozen=True)
@@ -78,16 +89,26 @@ def _effort(method: Method) -> list[Cell]:
 
 
 def duel_table(problem: Problem) -> Table | None:
-    """The champion against every rival: gain in percent, and both p-values."""
-    if method_of(problem, CHAMPION) is None or len(problem.methods) == 1:
-        return None
-    metrics = metrics_of(problem)
+    """GAR of every family against its rivals: gain in percent, and both p-values."""
+    metrics, champions = metrics_of(problem), champions_of(problem)
     best = {metric: best_rival(problem, metric) for metric in metrics}
-    rivals = [method for method in ranking(problem.methods, problem.judged_by) if method.name != CHAMPION]
-    rivals.sort(key=lambda method: method.name != BASELINE)
-    columns = [Column(METRICS[name][0], "descending") for name in metrics]
-    rows = [Row(rival, [_duel_cell(duel(problem, metric, rival), rival is best[metric]) for metric in metrics]) for rival in rivals]
-    return Table([Column("GAR against", "ascending"), *columns], rows)
+    columns = [Column("GAR against", "ascending"), *(Column(METRICS[name][0], "descending") for name in metrics)]
+    rows = []
+    for champion in champions:
+        for rival in _rivals(problem, champion, [one for one in best.values() if one is not None]):
+            cells = [_duel_cell(duel(problem, metric, rival, champion), rival is best[metric]) for metric in metrics]
+            name = [Cell(printable(champion.title), printable(champion.title).lower())] if len(champions) > 1 else []
+            rows.append(Row(rival, [*name, *cells]))
+    if len(champions) > 1:
+        columns.insert(1, Column("GAR by", "ascending"))
+    return Table(columns, rows) if rows else None
+
+
+def _rivals(problem: Problem, champion: Method, best: Sequence[Method]) -> list[Method]:
+    """Those of the champion's own family, the baseline first, then the best of others."""
+    order = [method for method in ranking(problem.methods, problem.judged_by) if method.loss != CHAMPION]
+    own = [method for method in order if method.family == champion.family]
+    return sorted(own, key=lambda method: method.loss != BASELINE) + [one for one in order if one in best and one not in own]
 
 
 def _duel_cell(one: Duel, is_best: bool) -> Cell:
@@ -107,9 +128,9 @@ def overview(results: Results) -> list[dict[str, Any]]:
 
 def _line(problem: Problem) -> dict[str, Any]:
     metric = problem.judged_by
-    order, champion = ranking(problem.methods, metric), method_of(problem, CHAMPION)
+    order, champion = ranking(problem.methods, metric), champion_of(problem)
     winner = f"{printable(order[0].title)} {number(score(order[0], metric).mean, places_of(problem, metric))}" if order else NOTHING
-    sides = (method_of(problem, BASELINE), best_rival(problem, metric))
+    sides = (baseline_of(problem, champion), best_rival(problem, metric))
     cells = [
         Cell(NOTHING) if champion is None or rival is None else _duel_cell(duel(problem, metric, rival), False) for rival in sides
     ]
@@ -138,7 +159,7 @@ def choice_table(problem: Problem) -> list[dict[str, str]]:
             "method": printable(method.title),
             "fold": str(choice.fold),
             "learning_rate": f"{choice.learning_rate:g}",
-            "weight_decay": f"{choice.weight_decay:g}",
+            "decay": f"depth {choice.depth}" if choice.weight_decay is None else f"{choice.weight_decay:g}",
             "parameter": NOTHING if choice.parameter is None else f"{printable(method.parameter or '')} {short(choice.parameter)}",
             "epoch": str(choice.epoch + 1),
         }

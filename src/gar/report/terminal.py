@@ -9,14 +9,28 @@ from rich.table import Table
 from rich.text import Text
 
 from gar.report.results import Method, Problem, Results
-from gar.report.style import BASELINE, CHAMPION, METRICS, number, percent, printable, probability
-from gar.report.summary import Duel, best_rival, duel, headline, method_of, metrics_of, places_of, ranking, score, verdict
+from gar.report.style import CHAMPION, METRICS, number, percent, printable, probability
+from gar.report.summary import (
+    Duel,
+    baseline_of,
+    best_rival,
+    champions_of,
+    duel,
+    headline,
+    metrics_of,
+    places_of,
+    ranking,
+    score,
+    verdict,
+)
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _ONE_LINE = 104
 """Columns from which mean and deviation stand in one line."""
+_LONGER = 10
+"""Columns that names of families need."""
 
 
 def print_results(results: Results, console: Console | None = None) -> None:
@@ -28,7 +42,8 @@ def print_results(results: Results, console: Console | None = None) -> None:
     """
     out = console or Console()
     for problem in results.problems:
-        out.print(_table(problem, wide=out.width >= _ONE_LINE))
+        longer = _LONGER if any(method.family for method in problem.methods) else 0
+        out.print(_table(problem, wide=out.width >= _ONE_LINE + longer))
         out.print(Text(verdict(problem), style="bold"))
         for note in problem.notes:
             out.print(Text(f"- {printable(note)}"))
@@ -48,7 +63,7 @@ def _table(problem: Problem, *, wide: bool) -> Table:
     table.add_column("seconds", justify="right", no_wrap=True)
     best = {metric: ranking(problem.methods, metric)[:1] for metric in metrics}
     for method in problem.methods:
-        style = "bold" if method.name == CHAMPION else ""
+        style = "bold" if method.loss == CHAMPION else ""
         cells = [_cell(problem, method, metric, best=method in best[metric], wide=wide) for metric in metrics]
         table.add_row(Text(printable(method.title, 24), style=style), *cells, Text(number(method.seconds, 1)))
     _add_duels(table, problem, metrics, wide=wide)
@@ -63,25 +78,23 @@ def _cell(problem: Problem, method: Method, metric: str, *, best: bool, wide: bo
 
 
 def _add_duels(table: Table, problem: Problem, metrics: list[str], *, wide: bool) -> None:
-    """Rows below the methods: the champion against the baseline, and against the best of the others by each metric."""
-    if method_of(problem, CHAMPION) is None:
-        return
-    baseline = method_of(problem, BASELINE)
-    sides: list[tuple[str, Callable[[str], Method | None]]] = [
-        ("MAE", lambda _: baseline),
-        ("best", lambda metric: best_rival(problem, metric)),
-    ]
-    for name, side in sides:
-        rivals = [side(metric) for metric in metrics]
-        if all(rival is None for rival in rivals):
-            continue
-        duels = [None if rival is None else duel(problem, metric, rival) for metric, rival in zip(metrics, rivals, strict=True)]
-        table.add_section()
-        _add_row(table, f"GAR over {name}", duels, lambda one: percent(one.gain))
-        if name == "best":
-            _add_row(table, "  which is", duels, lambda one: _rival(one, wide=wide))
-        _add_row(table, "  p t-test", duels, lambda one: probability(one.p))
-        _add_row(table, "  p corrected", duels, lambda one: probability(one.p_corrected))
+    """Rows below the methods: GAR of each family against the baseline of its own, and against the best rival by each metric."""
+    for champion in champions_of(problem):
+        baseline, best = baseline_of(problem, champion), [best_rival(problem, metric) for metric in metrics]
+        for name, rivals in (("MAE", [baseline] * len(metrics)), ("best", best)):
+            if any(rival is not None for rival in rivals):
+                pairs = zip(metrics, rivals, strict=True)
+                duels = [None if rival is None else duel(problem, metric, rival, champion) for metric, rival in pairs]
+                _add_duel(table, f"{printable(champion.title, 16)} over {name}", duels, named=name == "best", wide=wide)
+
+
+def _add_duel(table: Table, title: str, duels: list[Duel | None], *, named: bool, wide: bool) -> None:
+    table.add_section()
+    _add_row(table, title, duels, lambda one: percent(one.gain))
+    if named:
+        _add_row(table, "  which is", duels, lambda one: _rival(one, wide=wide))
+    _add_row(table, "  p t-test", duels, lambda one: probability(one.p))
+    _add_row(table, "  p corrected", duels, lambda one: probability(one.p_corrected))
 
 
 def _rival(one: Duel, *, wide: bool) -> str:

@@ -1,23 +1,20 @@
 """The search: what is known already, what is missing, who computes it."""
 
-import math
 import os
 import sys
-import warnings
-from collections.abc import Callable, Generator, Hashable, Iterator
-from contextlib import closing, nullcontext
-from itertools import islice, starmap
-from typing import Any
+from collections.abc import Callable, Generator, Hashable
+from contextlib import closing
 
-import joblib
 import numpy as np
 import torch
 
 from gar.errors import InputError
-from gar.metrics import LARGER_IS_BETTER
+from gar.search.crew import Crew
+from gar.search.engines import computing_on
 from gar.search.identity import model_keys
 from gar.search.progress import Progress
 from gar.search.records import Records
+from gar.search.selection import best_score
 from gar.search.tasks import Job, as_table, one_thread, train_chunk
 from gar.stack import History, Models, StackData, TrainSettings, chunks
 from gar.stack.memory import check_memory
@@ -39,6 +36,7 @@ def search(
     records: str | os.PathLike[str] | None = None,
     workers: int = 1,
     backend: str | None = None,
+    address: str | None = None,
     chunk_size: int | None = None,
     progress: bool | str = False,
     stop: Callable[[], bool] | None = None,
@@ -53,9 +51,11 @@ def search(
         settings: what they have in common.
         records: a folder for finished chunks. The same search then goes on where it was interrupted, and a larger one trains only
             what is new; other data or settings never meet these records. None keeps nothing.
-        workers: how many tasks run side by side, each in one thread; -1 is one per core. 1 trains in this process.
-        backend: of joblib, such as ``"loky"``, ``"threading"`` or ``"dask"``; None is what ``joblib.parallel_config`` says, or else
-            loky: separate processes.
+        workers: how many tasks run side by side, each in one thread; -1 is one per core. 1 trains in this process. A cluster that
+            runs already works with all its cores.
+        backend: ``"loky"``, ``"dask"``, ``"ray"`` or another of joblib; None is what ``joblib.parallel_config`` or
+            :func:`gar.search.computing_on` says, or else loky: separate processes.
+        address: of a running cluster of Dask or Ray, as in :func:`gar.search.computing_on`.
         chunk_size: the most models of a task; None chooses it for the cache and so that no worker is idle before the end.
         progress: show a line on stderr with models done, rate, time left and the best validation score; a text stands before it.
         stop: asked before the first chunk and after every one. Once it says True, nothing more is trained: what is missing in the
@@ -77,34 +77,47 @@ def search(
         >>> search(data, Models.grid(learning_rates=(0.1, 0.01)), TrainSettings(epochs=2, batch_size=20))
         History(models=2, epochs=2, sizes=(3, 16, 32, 16, 8, 1), failed=0)
     """
-    _check(workers, chunk_size)
+    _check_chunk_size(chunk_size)
     check_training(data, models, settings, dtype)
-    crew = _Crew(workers, backend)
-    check_memory(data, models, settings, dtype=dtype, chunk_size=chunk_size, workers=crew.size)
+    with computing_on(backend, address=address, workers=workers):
+        crew = Crew(workers)
+        check_memory(data, models, settings, dtype=dtype, chunk_size=chunk_size, workers=crew.size_here)
+        return _search(data, models, Job(settings, device, dtype), crew, records, chunk_size, progress, stop)
+
+
+def _search(
+    data: StackData,
+    models: Models,
+    job: Job,
+    crew: Crew,
+    records: str | os.PathLike[str] | None,
+    chunk_size: int | None,
+    progress: bool | str,
+    stop: Callable[[], bool] | None,
+) -> History:
+    settings, dtype = job.settings, job.dtype
     distinct, order = _distinct(models)
     history = History.empty(network_layout(data, settings), len(distinct), settings, dtype=dtype)
-    store = None if records is None else Records(records, data, settings, device=device, dtype=dtype)
+    store = None if records is None else Records(records, data, settings, device=job.device, dtype=dtype)
     missing = np.arange(len(distinct)) if store is None else _recall(store, distinct, history)
     label = progress if isinstance(progress, str) else ""
     known = len(distinct) - len(missing)
     bar = Progress(sys.stderr if progress else None, len(distinct), known, settings.monitor, label=label)
-    bar.update(0, _best_score(history, settings.monitor))
+    bar.update(0, best_score(history, settings.monitor))
     plan = [missing[places] for places in _cut(data, distinct.take(missing), settings, crew.size, chunk_size, dtype)]
     plan = [] if stop is not None and stop() else plan
-    with closing(bar), one_thread(), closing(crew.train(data, distinct, plan, Job(settings, device, dtype))) as parts:
+    with closing(bar), one_thread(), closing(_trained(crew, data, distinct, plan, job)) as parts:
         for places, part in parts:
             history.put(places, part)
             if store is not None:
                 store.write(distinct.take(places), part)
-            bar.update(len(places), _best_score(part, settings.monitor))
+            bar.update(len(places), best_score(part, settings.monitor))
             if stop is not None and stop():
                 break
     return history if len(distinct) == len(models) else history.take(order)
 
 
-def _check(workers: int, chunk_size: int | None) -> None:
-    if isinstance(workers, bool) or not isinstance(workers, int) or workers == 0:
-        raise InputError(f"workers={workers!r} is not a number of workers; use 1 or more, or -1 for one per core")
+def _check_chunk_size(chunk_size: int | None) -> None:
     if chunk_size is not None and (isinstance(chunk_size, bool) or not isinstance(chunk_size, int) or chunk_size < 1):
         raise InputError(f"chunk_size={chunk_size!r} is not a positive whole number; use 1 or more, or None")
 
@@ -140,56 +153,10 @@ def _cut(
     return chunks(data, models, settings, limit=-(-len(models) // (rounds * workers)), dtype=dtype)
 
 
-class _Crew:
-    """Those who train: this process alone, or workers of joblib."""
-
-    def __init__(self, workers: int, backend: str | None) -> None:
-        self._workers, self._backend = workers, backend
-        try:
-            with nullcontext() if backend is None else joblib.parallel_config(backend=backend):
-                self.size: int = joblib.effective_n_jobs(workers)
-        except ValueError as error:
-            raise InputError(f"backend={backend!r} is not known to joblib ({error}); use 'loky', or None") from error
-
-    def train(self, data: StackData, models: Models, plan: list[np.ndarray], job: Job) -> Generator[Part]:
-        """Chunks as they are finished, with the places of their models."""
-        table = as_table(data)
-        tasks = ((number, table, models.take(places), job) for number, places in enumerate(plan))
-        results = (
-            starmap(train_chunk, tasks) if self.size == 1 else self._side_by_side(joblib.delayed(train_chunk)(*t) for t in tasks)
-        )
+def _trained(crew: Crew, data: StackData, models: Models, plan: list[np.ndarray], job: Job) -> Generator[Part]:
+    """Chunks as they are finished, with the places of their models."""
+    table = as_table(data)
+    tasks = ((number, table, models.take(places), job) for number, places in enumerate(plan))
+    with closing(crew.run(train_chunk, tasks, shared=table)) as results:
         for number, part in results:
             yield plan[number], part
-
-    def _side_by_side(self, calls: Iterator[Any]) -> Generator[tuple[int, History]]:
-        try:
-            parallel = self._parallel(return_as="generator_unordered")
-        except ValueError:  # not every backend can give results one by one
-            yield from self._in_rounds(calls)
-            return
-        results = parallel(calls)
-        try:
-            for result in results:  # noqa: UP028  ('yield from' would close them here, and not below)
-                yield result
-        finally:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # that results get lost, which is the purpose
-                results.close()  # stops workers that are still busy
-
-    def _in_rounds(self, calls: Iterator[Any]) -> Generator[tuple[int, History]]:
-        """As many chunks as workers at a time, so that a record never waits for more than its round."""
-        with self._parallel() as parallel:
-            while batch := list(islice(calls, self.size)):
-                yield from parallel(batch)
-
-    def _parallel(self, **options: str) -> Any:
-        return joblib.Parallel(n_jobs=self._workers, backend=self._backend, batch_size=1, mmap_mode="c", **options)
-
-
-def _best_score(history: History, metric: str) -> float:
-    """The best validation value of any model and epoch; NaN if there is none."""
-    values = history.of("valid", metric)
-    values = values[np.isfinite(values)]
-    if values.size == 0:
-        return math.nan
-    return float(values.max() if LARGER_IS_BETTER[metric] else values.min())

@@ -1,16 +1,27 @@
 """The protocol: which model and which epoch stand for a fold, and what that is worth."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from gar.errors import InputError
 from gar.metrics import LARGER_IS_BETTER, METRICS
 from gar.search.identity import model_columns
-from gar.stack import SPLITS, History, Models
+from gar.stack import SPLITS, Models
 
 _PRECEDENCE = ("seed", "learning_rate", "weight_decay", "parameter")
 """Which of two models with equal values wins: the one that is smaller in the first of these in which they differ."""
+
+
+class Measured(Protocol):
+    """Metrics of models after every epoch, or every other step of training, in the form of a :class:`gar.stack.History`."""
+
+    metrics: np.ndarray
+    failed_epoch: np.ndarray
+
+    def __len__(self) -> int: ...
+    def of(self, split: str, metric: str) -> np.ndarray: ...
 
 
 @dataclass(frozen=True)
@@ -51,7 +62,7 @@ class Selection:
         return float(self.of(split, metric).std())
 
 
-def select(history: History, models: Models, metric: str) -> Selection:
+def select(history: Measured, models: Models, metric: str) -> Selection:
     """For every fold the model and epoch that are best on its validation rows by ``metric``.
 
     Any epoch with a finite value takes part, also those of a model before it failed or stopped: at that time it was a model like
@@ -87,6 +98,15 @@ def select(history: History, models: Models, metric: str) -> Selection:
     return Selection(metric, folds, model, epoch, history.metrics[model, epoch])
 
 
+def best_score(history: Measured, metric: str) -> float:
+    """The best validation value of any model and epoch; NaN if there is none."""
+    values = history.of("valid", metric)
+    values = values[np.isfinite(values)]
+    if values.size == 0:
+        return float("nan")
+    return float(values.max() if LARGER_IS_BETTER[metric] else values.min())
+
+
 def _in_order(models: Models, fold: int) -> np.ndarray:
     """Places of a fold's models, by what they are and not by where they stand."""
     mine = np.flatnonzero(models.fold == fold)
@@ -101,7 +121,7 @@ def _winner(cost: np.ndarray, places: np.ndarray) -> tuple[int, int]:
     return int(places[row]), int(epoch)
 
 
-def _nothing_to_select(history: History, models: Models, metric: str, fold: int) -> InputError:
+def _nothing_to_select(history: Measured, models: Models, metric: str, fold: int) -> InputError:
     mine = models.fold == fold
     if (history.failed_epoch[mine] == 0).all():
         return InputError(f"all {mine.sum()} models of fold {fold} failed in their first epoch; use smaller learning rates")

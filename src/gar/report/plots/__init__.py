@@ -12,7 +12,7 @@ def plots_of(view: View) -> list[Plot]:
     wanted = [
         fold_scores(view),
         fits(view),
-        learning(view),
+        *learning(view),
         *against_truth(view),
         residuals(view),
         components(view),

@@ -16,7 +16,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from gar.report.results import Method, Problem
-from gar.report.style import CHAMPION, GRID, INK, MUTED, Look, printable
+from gar.report.style import CHAMPION, GRID, INK, MUTED, Look, printable, short
 
 POINT = 72.0
 _LEGEND_ROW = 15.0
@@ -208,7 +208,8 @@ def common_range(groups: Mapping[str, np.ndarray]) -> tuple[float, float]:
     if not finite:
         return 0.0, 1.0
     low, high = _usual_range(list(finite.values()))
-    shown = finite.get(CHAMPION, np.array([low]))
+    champions = [values for name, values in finite.items() if name.partition("-")[0] == CHAMPION]
+    shown = np.concatenate([*champions, [low]])
     return min(low, float(shown.min())), max(high, float(shown.max()))
 
 
@@ -228,6 +229,13 @@ def with_room(low: float, high: float, share: float = 0.06) -> tuple[float, floa
     """A little space at both ends."""
     room = share * (high - low) or 0.05 * abs(high) or 0.05
     return low - room, high + room
+
+
+def point_beyond(axes: Axes, place: float, value: float, frame: tuple[float, float], look: Look) -> None:
+    """A value too far off to be drawn: its number at the edge, and an arrow."""
+    is_right = value > frame[1]
+    text, where, side = (f"{short(value)} →", 1.0, "right") if is_right else (f"← {short(value)}", 0.0, "left")
+    axes.text(where, place, text, transform=axes.get_yaxis_transform(), ha=side, va="center", color=look.light, gid=look.key)
 
 
 def few_ticks(axes: Axes, x: int | None = 5, y: int | None = 5) -> None:

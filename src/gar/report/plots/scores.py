@@ -6,10 +6,10 @@ from functools import partial
 import numpy as np
 from matplotlib.axes import Axes
 
-from gar.report.plots.drawing import Panel, Plot, View, common_range, few_ticks, label, line, with_room
+from gar.report.plots.drawing import Panel, Plot, View, common_range, few_ticks, label, line, point_beyond, with_room
 from gar.report.results import Method, ParameterScore
-from gar.report.style import CHAMPION, METRICS, MUTED, Look, printable, short
-from gar.report.summary import metrics_of, ranking, score
+from gar.report.style import METRICS, MUTED, printable, short
+from gar.report.summary import champion_of, metrics_of, ranking, score
 
 
 def fold_scores(view: View) -> Plot:
@@ -32,7 +32,7 @@ def _draw_scores(axes: Axes, view: View, metric: str) -> None:
     for place, method in enumerate(order):
         look, one = view.look(method), score(method, metric)
         if not frame[0] <= one.mean <= frame[1]:
-            _point_beyond(axes, place, one.mean, one.mean > frame[1], look)
+            point_beyond(axes, place, one.mean, frame, look)
             continue
         axes.plot(method.scores[metric], [place] * len(method.scores[metric]), "o", color=look.light, markersize=3.6, alpha=0.45,
                   markeredgewidth=0, gid=look.key)  # fmt: skip
@@ -41,7 +41,7 @@ def _draw_scores(axes: Axes, view: View, metric: str) -> None:
         )
         if look.is_champion:
             axes.axvline(one.mean, color=look.light, linewidth=0.8, alpha=0.6, gid=look.key)
-    axes.set_yticks(range(len(order)), [printable(method.title, 14) for method in order])
+    axes.set_yticks(range(len(order)), [printable(method.title, 16) for method in order])
     axes.set(xlim=frame, ylim=(-0.6, len(order) - 0.4))
     axes.grid(visible=False, axis="x")
     axes.spines["left"].set_visible(False)
@@ -51,12 +51,6 @@ def _draw_scores(axes: Axes, view: View, metric: str) -> None:
     title, larger = METRICS[metric]
     few_ticks(axes, x=4, y=None)
     label(axes, title, "larger is better" if larger else "smaller is better")
-
-
-def _point_beyond(axes: Axes, place: int, value: float, is_right: bool, look: Look) -> None:
-    """A value too far off to be drawn: its number at the edge, and an arrow."""
-    text, where, side = (f"{short(value)} →", 1.0, "right") if is_right else (f"← {short(value)}", 0.0, "left")
-    axes.text(where, place, text, transform=axes.get_yaxis_transform(), ha=side, va="center", color=look.light, gid=look.key)
 
 
 def _scores_alt(view: View, metric: str) -> str:
@@ -72,8 +66,8 @@ def sensitivity(view: View) -> Plot | None:
         return None
     judged = view.problem.judged_by
     metrics = [metric for metric in dict.fromkeys((judged, "pearson", "mae")) if metric in metrics_of(view.problem)][:2]
-    champion = next((method for method in tuned if method.name == CHAMPION), None)
-    panels = [] if champion is None else [_champion_panel(view, champion, metric) for metric in metrics]
+    champion = champion_of(view.problem)
+    panels = [_champion_panel(view, champion, metric) for metric in metrics] if champion is not None and champion in tuned else []
     alt = f"Test {METRICS[judged][0]} with the parameter held at each of its values: {_ranges(tuned, judged)}."
     panels.append(Panel(lambda axes: _draw_ranges(axes, view, tuned, judged), alt))
     return Plot(
@@ -99,7 +93,9 @@ def _by_value(method: Method) -> list[ParameterScore]:
 
 def _champion_panel(view: View, champion: Method, metric: str) -> Panel:
     parts = [f"{short(entry.value)}: {short(_mean(entry, metric))}" for entry in _by_value(champion)]
-    alt = f"GAR's mean test {METRICS[metric][0]} by {champion.parameter}: {', '.join(parts)}. Rivals, tuned: "
+    alt = (
+        f"{printable(champion.title)}'s mean test {METRICS[metric][0]} by {champion.parameter}: {', '.join(parts)}. Rivals, tuned: "
+    )
     rivals = [method for method in view.methods if method is not champion]
     alt += ", ".join(f"{printable(one.title)} {short(score(one, metric).mean)}" for one in rivals) + "."
     return Panel(lambda axes: _draw_champion(axes, view, champion, metric), alt)
@@ -121,7 +117,7 @@ def _draw_champion(axes: Axes, view: View, champion: Method, metric: str) -> Non
     axes.set_xlim(-0.35, len(entries) - 0.65)
     axes.set_ylim(*with_room(*common_range(tuned | {champion.name: np.concatenate([means - sds, means + sds])})))
     few_ticks(axes, x=None)
-    label(axes, f"GAR: test {METRICS[metric][0]} by {champion.parameter}", f"{champion.parameter} held at")
+    label(axes, f"{printable(champion.title)}: test {METRICS[metric][0]} by {champion.parameter}", f"{champion.parameter} held at")
 
 
 def _ranges(tuned: Sequence[Method], metric: str) -> str:
@@ -141,7 +137,7 @@ def _draw_ranges(axes: Axes, view: View, tuned: Sequence[Method], metric: str) -
         look, entries = view.look(method), _by_value(method)
         means = np.array([_mean(entry, metric) for entry in entries])
         if not frame[0] <= np.nanmedian(means) <= frame[1]:
-            _point_beyond(axes, place, float(np.nanmedian(means)), bool(np.nanmedian(means) > frame[1]), look)
+            point_beyond(axes, place, float(np.nanmedian(means)), frame, look)
         axes.plot([min(means), max(means)], [place, place], color=look.light, linewidth=2.5, alpha=0.35, gid=look.key)
         axes.plot(means, [place] * len(means), "o", color=look.light, markersize=4, gid=look.key)
         values = ", ".join(short(entry.value) for entry in entries)

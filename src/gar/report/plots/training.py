@@ -1,6 +1,7 @@
 """Training over time: validation scores, and the three components of GAR's loss."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -8,24 +9,33 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
 from gar.report.plots.drawing import Panel, Plot, View, common_range, evenly, few_ticks, label, line, with_room
 from gar.report.results import Method
-from gar.report.style import METRICS, printable, short
+from gar.report.style import FAMILIES, METRICS, printable, short
 
 COMPONENTS = {"mae": "Mean absolute error", "diff": "Variance of errors", "diffnorm": "One minus correlation"}
 
 
-def learning(view: View) -> Plot | None:
-    """Validation scores after every epoch. (R2 is left out: on the same rows it follows from the RMSE.)"""
+def learning(view: View) -> list[Plot]:
+    """Validation scores after every epoch, or round of boosting; a figure for every kind of model."""
     methods = view.having("learning")
+    families = list(dict.fromkeys(method.family for method in methods))
+    plots = [_learning_of(view, [method for method in methods if method.family == family], family) for family in families]
+    return [replace(plot, title=plot.group or "") if len(families) == 1 else plot for plot in plots if plot is not None]
+
+
+def _learning_of(view: View, methods: Sequence[Method], family: str) -> Plot | None:
+    """(R2 is left out: on the same rows it follows from the RMSE.)"""
     metrics = [metric for metric in METRICS if metric != "r2" and any(method.learning.get(metric) for method in methods)]
     if not metrics:
         return None
     return Plot(
-        name="learning",
-        title="Learning curves",
-        caption=f"Validation scores after every epoch: the mean over the winners of the folds{_smoothing(methods, 'learning')}.",
+        name=f"learning-{family}" if family else "learning",
+        title=FAMILIES.get(family, printable(family)),
+        caption=f"Validation scores after every {_step(methods)}: the mean over the winners of the folds"
+        f"{_smoothing(methods, 'learning')}.",
         panels=[_panel(view, methods, metric, METRICS[metric][0], "learning", larger=METRICS[metric][1]) for metric in metrics],
         legend=methods,
         cell=(300.0, 190.0),
+        group="Learning curves",
     )
 
 
@@ -50,20 +60,27 @@ def _panel(view: View, methods: Sequence[Method], name: str, title: str, field: 
         method.name: np.asarray(getattr(method, field)[name], float) for method in methods if getattr(method, field).get(name)
     }
     shown = [method for method in methods if method.name in curves]
-    told = ", ".join(_tell(method, curves[method.name], larger=larger) for method in shown)
-    return Panel(lambda axes: _draw(axes, view, shown, curves, title, larger=larger), f"Validation {title}: {told}.")
+    step = _step(shown)
+    told = ", ".join(_tell(method, curves[method.name], step, larger=larger) for method in shown)
+    return Panel(lambda axes: _draw(axes, view, shown, curves, title, step, larger=larger), f"Validation {title}: {told}.")
 
 
-def _tell(method: Method, values: np.ndarray, *, larger: bool) -> str:
+def _step(methods: Sequence[Method]) -> str:
+    """What a step of training is called: boosted trees, which are never drawn with networks, have rounds."""
+    return "round" if any(method.family for method in methods) else "epoch"
+
+
+def _tell(method: Method, values: np.ndarray, step: str, *, larger: bool) -> str:
     if not np.isfinite(values).any():
         return f"{printable(method.title)} has no values"
     best = int(np.nanargmax(values) if larger else np.nanargmin(values))
-    return (
-        f"{printable(method.title)} best {short(values[best])} at epoch {best + 1} of {len(values)}, {short(values[-1])} at the end"
-    )
+    reached = f"{printable(method.title)} best {short(values[best])} at {step} {best + 1} of {len(values)}"
+    return f"{reached}, {short(values[-1])} at the end"
 
 
-def _draw(axes: Axes, view: View, methods: Sequence[Method], curves: Mapping[str, np.ndarray], title: str, *, larger: bool) -> None:
+def _draw(
+    axes: Axes, view: View, methods: Sequence[Method], curves: Mapping[str, np.ndarray], title: str, step: str, *, larger: bool
+) -> None:
     for method in methods:
         values = _smooth(curves[method.name], _window(len(curves[method.name])))
         some = evenly(len(values), view.steps)
@@ -80,7 +97,7 @@ def _draw(axes: Axes, view: View, methods: Sequence[Method], curves: Mapping[str
     axes.set_ylim(low, high)
     few_ticks(axes, x=None)
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-    label(axes, title, "epoch")
+    label(axes, title, step)
 
 
 def _smoothing(methods: Sequence[Method], field: str) -> str:

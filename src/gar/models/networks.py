@@ -1,11 +1,5 @@
-"""A trained model on disk, without pickle: weights as safetensors, everything else as JSON.
+"""Networks that predict together, and how they are kept: weights as safetensors."""
 
-``weights.safetensors`` holds numbers and cannot run code; ``model.json`` says what they mean and carries their checksum. Loading
-checks every part, so a damaged or foreign file gives one clear error.
-"""
-
-import hashlib
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -14,23 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load as tensors_from_bytes
 from safetensors.torch import save as tensors_to_bytes
 from torch import Tensor
 
-from gar import __version__
 from gar.datasets import Encoder
-from gar.errors import InputError
-from gar.files import write_whole
+from gar.models.folder import WEIGHTS, content_of, encoders_of, sha256, write_model
 from gar.stack import Layout, Scaling, StackedMLP
 from gar.tables import fold_predictions
 
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMAT = 1
-_ABOUT, _WEIGHTS = "model.json", "weights.safetensors"
 _SCALINGS = ("features", "labels")
 
 
@@ -63,23 +52,19 @@ class TableModel:
         return np.asarray(fold_predictions(self.networks, place, (self.features[place], self.labels[place]), x))
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the two files into a folder, which is made if need be."""
+        """Write description and weights into a folder, which is made if need be."""
         weights = tensors_to_bytes(self._tensors())
-        about = {
-            "format": FORMAT,
-            "gar": __version__,
-            "network": asdict(self.networks.layout),
-            "networks": len(self.networks),
-            "scaled": [name for name in _SCALINGS if getattr(self, name)[0] is not None],
-            "targets": list(self.targets),
-            "weights_sha256": hashlib.sha256(weights).hexdigest(),
-            "encoders": [json.loads(encoder.to_json()) for encoder in self.encoders],
-            "about": dict(self.about),
-        }
-        text = json.dumps(about, indent=1, allow_nan=False).encode()
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        write_whole(Path(folder) / _WEIGHTS, weights)
-        write_whole(Path(folder) / _ABOUT, text)
+        write_model(
+            folder,
+            {WEIGHTS: weights},
+            encoders=self.encoders,
+            targets=self.targets,
+            about=self.about,
+            network=asdict(self.networks.layout),
+            networks=len(self.networks),
+            scaled=[name for name in _SCALINGS if getattr(self, name)[0] is not None],
+            weights_sha256=sha256(weights),
+        )
 
     def _tensors(self) -> dict[str, Tensor]:
         tensors = {"networks": self.networks.table.contiguous()}
@@ -91,39 +76,13 @@ class TableModel:
         return tensors
 
 
-def load_model(folder: str | os.PathLike[str]) -> TableModel:
-    """A model that :meth:`TableModel.save` wrote. Anything else is an :class:`~gar.errors.InputError` that says what is wrong."""
-    place = Path(folder)
-    text, weights = (_content(place / name) for name in (_ABOUT, _WEIGHTS))
-    try:
-        about = json.loads(text)
-        if about["format"] != FORMAT:
-            raise InputError(f"model {place} has format {about['format']!r}, this version of gar reads {FORMAT}; save it anew")
-        if hashlib.sha256(weights).hexdigest() != about["weights_sha256"]:
-            raise InputError(f"model {place} is damaged: {_WEIGHTS} is not the file that {_ABOUT} was written with")
-        return _restored(about, tensors_from_bytes(weights))
-    except InputError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, RuntimeError, SafetensorError) as error:
-        raise InputError(
-            f"model {place} cannot be read ({type(error).__name__}: {error}); it is damaged or not one of gar's"
-        ) from error
-
-
-def _content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError(
-            f"{path} cannot be read ({error.strerror}); give the folder that 'gar compare' saved a model in"
-        ) from error
-
-
-def _restored(about: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> TableModel:
+def restored_networks(about: Mapping[str, Any], folder: Path) -> TableModel:
+    """The networks of a description and the weights beside it."""
+    tensors = tensors_from_bytes(content_of(folder / WEIGHTS, str(about["weights_sha256"])))
     layout = Layout(**{**about["network"], "sizes": tuple(int(size) for size in about["network"]["sizes"])})
     count = int(about["networks"])
     inputs, outputs = layout.sizes[0], layout.sizes[-1]
-    encoders = [Encoder.from_json(json.dumps(encoder)) for encoder in about["encoders"]]
+    encoders = encoders_of(about)
     targets = [str(name) for name in about["targets"]]
     if count < 1 or len(encoders) != count or len(targets) != outputs:
         raise ValueError(f"{count} networks, {len(encoders)} encoders, {len(targets)} targets for {outputs} outputs")
