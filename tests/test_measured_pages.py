@@ -1,0 +1,35 @@
+"""Pages say what records say: no number of theirs is older than what it was made from."""
+
+import re
+from pathlib import Path
+
+from benchmarks import cluster, strength
+from gar.paper.report.writing import write_pages
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+SCORE = re.compile(r"\d+\.\d+\(\d+\.\d+\)")
+
+
+def test_strength_is_that_of_the_records() -> None:
+    assert strength.table() in (DOCS / "strength.md").read_text()
+
+
+def test_cluster_is_simulated_from_its_record() -> None:
+    assert cluster.table(cluster.read_record()) in (DOCS / "cluster.md").read_text()
+
+
+def test_the_papers_pages_are_those_of_the_records(tmp_path: Path) -> None:
+    """Byte by byte, figures too."""
+    for path in write_pages(ROOT / "records", tmp_path):
+        committed = DOCS / "results" / path.relative_to(tmp_path)
+        assert committed.is_file(), committed
+        assert committed.read_bytes() == path.read_bytes(), committed
+    assert {p.name for p in (DOCS / "results").rglob("*.*")} == {p.name for p in tmp_path.rglob("*.*")}
+
+
+def test_scores_of_the_fidelity_page_stand_in_the_tables() -> None:
+    tables = "".join(page.read_text() for page in (DOCS / "results").glob("*.md"))
+    quoted = SCORE.findall((DOCS / "fidelity.md").read_text())
+    assert len(quoted) > 10
+    assert not [score for score in quoted if score not in tables]
