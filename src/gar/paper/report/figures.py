@@ -15,8 +15,8 @@ from gar.paper.names import METHODS, METRICS, TASKS
 from gar.paper.report.blocks import Figure
 from gar.paper.report.drawing import Draw, handle, panels, paper_handle
 from gar.paper.report.numbers import Scores
-from gar.paper.scores import result
-from gar.report.plots.drawing import common_range, few_ticks, label, with_room
+from gar.paper.scores import Result, result
+from gar.report.plots.drawing import common_range, few_ticks, label, point_beyond, with_room
 from gar.report.style import CHAMPION, INK, MUTED, looks_of, short
 from gar.report.style import METRICS as TITLES
 
@@ -39,22 +39,27 @@ def score_figure(scores: Scores, experiment: str, metric: str) -> Figure:
 def _score_panel(scores: Scores, task: str, metric: str, *, is_first: bool) -> Draw:
     def draw(axes: Axes) -> None:
         all_units, looks = scores.units_of(task), looks_of(unit.variant for unit in scores.units_of(task))
-        drawn: dict[str, np.ndarray] = {}
-        for place, unit in enumerate(all_units):
-            one, theirs = scores.ours.get((task, unit.variant, metric)), scores.published(task, unit.variant, metric)
-            look = looks[unit.variant]
-            if one is not None:
-                drawn[unit.variant] = np.array([one.mean - one.sd, one.mean + one.sd])
+        ours = {unit.variant: scores.ours.get((task, unit.variant, metric)) for unit in all_units}
+        paper = {f"{unit.variant} paper": scores.published(task, unit.variant, metric) for unit in all_units}
+        frame = with_room(*common_range({name: _reach(one) for name, one in (ours | paper).items() if one is not None}))
+        for place, (one, theirs) in enumerate(zip(ours.values(), paper.values(), strict=True)):
+            look = looks[all_units[place].variant]
+            if one is not None and frame[0] <= one.mean <= frame[1]:
                 axes.errorbar(one.mean, place - 0.14, xerr=one.sd, color=look.light, marker="o", markersize=4, linewidth=1.2)
+            elif one is not None:
+                point_beyond(axes, place, one.mean, frame, look)
             if theirs is not None:
-                drawn[f"{unit.variant} paper"] = np.array([theirs.mean - theirs.sd, theirs.mean + theirs.sd])
                 axes.errorbar(theirs.mean, place + 0.2, xerr=theirs.sd, color=MUTED, marker="o", **_HOLLOW)
         axes.set_yticks(range(len(all_units)), [unit.title for unit in all_units] if is_first else [""] * len(all_units))
-        axes.set(ylim=(len(all_units) - 0.5, -0.5), xlim=with_room(*common_range(drawn)))
+        axes.set(ylim=(len(all_units) - 0.5, -0.5), xlim=frame)
         few_ticks(axes, 4, None)
         label(axes, TASKS[task], TITLES[metric][0])
 
     return draw
+
+
+def _reach(one: Result | published.Score) -> np.ndarray:
+    return np.array([one.mean - one.sd, one.mean + one.sd])
 
 
 _HOLLOW: dict[str, Any] = {"markersize": 3.2, "markerfacecolor": "white", "linewidth": 0.7, "markeredgewidth": 0.7}
