@@ -6,11 +6,9 @@ Each process holds a part of every weight and a part of the rows. ``process_grou
 batch. FSDP2 averages gradients as DistributedDataParallel does, so the loss needs no other scale.
 """
 
-import argparse
-
 import torch
 import torch.distributed as dist
-from ddp_torchrun import make_net, make_rows, train  # type: ignore[import-not-found]  # its neighbour in this folder
+from ddp_torchrun import make_net, make_rows, read_arguments, train  # type: ignore[import-not-found]  # its neighbour in this folder
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
@@ -19,10 +17,7 @@ from gar import GARLoss
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--rows", type=int, default=500, help="of all processes together")
-    arguments = parser.parse_args()
+    arguments = read_arguments(__doc__)
     dist.init_process_group("gloo")
     rank, world = dist.get_rank(), dist.get_world_size()
     x, y = (table.tensor_split(world)[rank] for table in make_rows(arguments.rows))
