@@ -83,15 +83,16 @@ class Column:
     @np.errstate(all="ignore")  # what is not finite shows in the moments
     def __init__(self, pred: np.ndarray, target: np.ndarray, rows: Rows, kept: np.ndarray) -> None:
         self._rows, self._kept = rows, kept
-        self._values, self._ones = np.empty((3, min(_BLOCK, rows.count))), np.ones(min(_BLOCK, rows.count))
-        guesses = [rows.guess(values) for values in (pred, target)]
-        self._means = np.array([*guesses, guesses[0] - guesses[1]])
+        self._values, self._ones = np.empty((2, min(_BLOCK, rows.count))), np.ones(min(_BLOCK, rows.count))
+        guess = rows.guess(pred)
+        self._means = np.array([guess, guess - rows.guess(target)])
         sums = np.sum([self._sums(pred[block], target[block], block) for block in rows.blocks(_BLOCK)], 0)
-        self._rest = sums[1:4] / rows.size
-        error, square, label, cross = sums[4:] - rows.size * self._rest[[2, 0, 1, 0]] * self._rest[[2, 0, 1, 2]]
+        self._rest = sums[1:3] / rows.size
+        error, square, cross = sums[3:] - rows.size * self._rest[[1, 0, 0]] * self._rest[[1, 0, 1]]
         self._means += self._rest[:, None]
-        means = rows.overall(self._means)
-        self.moments = Moments(rows.size, means[0], means[1], means[2], sums[0], error, square, label, cross)
+        mean, mean_error = rows.overall(self._means)
+        label = _label_square(square, error, cross)
+        self.moments = Moments(rows.size, mean, mean - mean_error, mean_error, sums[0], error, square, label, cross)
 
     def balance(self) -> float:
         """The share of errors above zero minus that below; of many rows, those of some blocks, spread evenly, are looked at."""
@@ -102,18 +103,17 @@ class Column:
         return signs / (count or 1.0)
 
     def _sums(self, pred: np.ndarray, target: np.ndarray, block: slice) -> list[float]:
-        """Of absolute errors; of predictions, labels and errors; and of four of their products, in the order of moments."""
+        """Of absolute errors; of predictions and errors; and of three of their products, in the order of moments."""
         rows, values, ones = self._rows, self._values[:, : len(pred)], self._ones[: len(pred)]
         values[0], values[1] = pred, target
-        error = np.subtract(values[0], values[1], out=values[2])
+        error = np.subtract(values[0], values[1], out=values[1])
         self._kept[1, block] = error
         absolute = dasum(rows.weighted(error, block))
         values -= rows.of_each(self._means, block)
         self._kept[0, block] = values[0]
-        f, y, e = rows.weighted(values, block)
+        f, e = rows.weighted(values, block)
         # BLAS adds faster than numpy.
-        products = (e @ error, f @ values[0], y @ values[1], f @ error)
-        return [absolute, f @ ones, y @ ones, e @ ones, *products]
+        return [absolute, f @ ones, e @ ones, e @ error, f @ values[0], f @ error]
 
     @np.errstate(all="ignore")
     def differentiate(self, numbers: Sequence[float]) -> None:
@@ -122,7 +122,7 @@ class Column:
         dtype, length = self._kept.dtype, min(_WIDE, self._rows.count)
         # np.sign is slow: errors times something huge, cut at both limits, are the same. With numbers for limits that is slow, too.
         huge = float(np.sqrt(np.finfo(dtype).max))
-        centre = (by_error * self._means[2] + by_pred * self._rest[0]).astype(dtype)
+        centre = (by_error * self._means[1] + by_pred * self._rest[0]).astype(dtype)
         low, high, floor = (np.full(length, value, dtype) for value in (-by_sign, by_sign, least))
         for block in self._rows.blocks(length):
             size = block.stop - block.start
@@ -138,6 +138,12 @@ class Column:
             error += slope
             if self._rows.weight is not None:
                 self._kept[:, block] *= self._rows.weight[block]
+
+
+def _label_square(pred: float, error: float, cross: float) -> float:
+    """The labels' own sum of squares, as they are predictions minus errors; nothing where it is lost in the others' rounding."""
+    label = pred - 2.0 * cross + error
+    return 0.0 if label <= 1e-12 * (pred + error) else label
 
 
 class Batch:

@@ -21,6 +21,9 @@ FAR_OFF = 0.5
 """Predictions are far from the level of the labels as long as three quarters of them are too high, or too low."""
 
 
+_NOT_FINITE = "predictions are no longer finite; lower the learning rate, or look for infinite features"
+
+
 class GARObjective:
     """Gradient Aligned Regression as an objective: pass it where XGBoost and LightGBM take a function of your own.
 
@@ -84,7 +87,7 @@ class GARObjective:
         batch = self._batch(arrays, np.float32 if is_large else np.float64)
         found = batch.derivatives(self.alpha, self._leading(batch), normalised=True)
         if not np.isfinite(found.value):
-            raise InputError("predictions are no longer finite; lower the learning rate, or look for infinite features")
+            raise InputError(_NOT_FINITE)
         shape = (len(arrays.pred),) if arrays.pred.shape[1] == 1 else arrays.pred.shape
         return found.gradient.reshape(shape), found.curvature.reshape(shape)
 
@@ -126,6 +129,7 @@ class GARObjective:
         m = batch.moments
         if not np.isfinite(m.mean_target).all():
             check_labels(arrays.target)
+            raise InputError(_NOT_FINITE)
         if not (m.target > m.size * (4.0 * UNIT * m.mean_target) ** 2).all():
             where = "" if self._codes is None else " within every group"
             raise InputError(f"labels are constant{where} ({m.mean_target} on average): they have no differences to learn from")
