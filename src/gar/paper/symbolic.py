@@ -20,7 +20,7 @@ from gar.paper.studies import Study
 from gar.symbolic import gplearn_fitness, pysr_loss
 
 ENGINES = ("gplearn", "pysr")
-TOOLBOXES = {"plain": "without sine and cosine", "trigonometric": "with sine and cosine"}
+TOOLBOXES = {"plain": "without sine", "trigonometric": "with sine"}
 METHODS = {"mse": "squared error", "gar": "GAR"}
 ALPHA = 1.0
 _POPULATION, _GENERATIONS = 2000, 20
