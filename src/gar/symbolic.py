@@ -20,6 +20,15 @@ WORST = 1e30
 """Fitness of a program whose values are not finite: a number, for gplearn computes with it."""
 
 
+def lacking_gplearn() -> str | None:
+    """What to do where gplearn cannot be imported; None where it can."""
+    try:
+        import gplearn.fitness  # noqa: F401
+    except ImportError:
+        return "gplearn is not installed; use pip install 'gar[symbolic]'"
+    return None
+
+
 def gplearn_fitness(
     *, alpha: float = 1.0, components: Sequence[Component] = COMPONENTS, weights: Sequence[float] | None = None
 ) -> Any:
@@ -36,10 +45,10 @@ def gplearn_fitness(
         >>> bool(fitness(y, y, np.ones(3)) < 1e-6 < fitness(y, -y, np.ones(3)))
         True
     """
-    try:
-        from gplearn.fitness import make_fitness
-    except ImportError as error:
-        raise InputError("gplearn is not installed; use pip install 'gar[symbolic]'") from error
+    if (lack := lacking_gplearn()) is not None:
+        raise InputError(lack)
+    from gplearn.fitness import make_fitness
+
     _check(alpha, components, weights)
 
     def gar(y: np.ndarray, y_pred: np.ndarray, w: np.ndarray) -> float:

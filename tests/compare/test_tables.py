@@ -194,3 +194,9 @@ def test_a_curve_shows_the_combination_with_the_lowest_error() -> None:
         unseen = ~np.array(problem.truth.trained)
         bound = np.abs(np.subtract(method.curve.mean, problem.truth.y))[unseen].mean()
         assert bound <= np.mean(method.scores["mae"]) + 1e-6  # the error of a mean is at most the mean of errors
+
+
+@pytest.mark.parametrize("workers", [0, True])
+def test_a_number_of_workers_that_is_none(workers: int) -> None:
+    with pytest.raises(InputError, match="is not a number of workers"):
+        Run(workers=workers)

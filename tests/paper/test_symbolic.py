@@ -1,11 +1,13 @@
 """Programs that evolve on the paper's curves, as small as a test can have them."""
 
+import sys
 from pathlib import Path
 
 import joblib
 import numpy as np
 import pytest
 
+from gar.errors import InputError
 from gar.paper import symbolic
 from gar.paper.report.pages import pages
 from gar.paper.symbolic import read_fit, symbolic_studies
@@ -43,6 +45,13 @@ def test_the_same_seed_gives_the_same_record(records: Path) -> None:
     with joblib.parallel_config(backend="sequential"):
         study.run(records)
     assert study.path(records).read_bytes() == before
+
+
+def test_without_gplearn_nothing_is_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gplearn.fitness", None)
+    for study in symbolic_studies(["sine"]):
+        with pytest.raises(InputError, match=r"pip install 'gar\[symbolic\]'"):
+            study.run(tmp_path)
 
 
 def test_page_shows_programs_and_fits(records: Path) -> None:

@@ -16,7 +16,8 @@ from gar.commands.agedb import agedb
 from gar.commands.images import images
 from gar.metrics import METRICS
 from gar.vision import read_images, resnet18, write_clocks
-from gar.vision.probe import LEARNING_RATES, PAPER_LOSSES, SEEDS, WEIGHT_DECAYS
+from gar.vision.agedb import PROBE_DECAYS, RATES, SEEDS
+from gar.vision.probe import PAPER_LOSSES
 
 TABLE = ("clocks.csv", "--number", "minutes")
 QUICK = ("--size", "32", "--batch-size", "32", "--epochs", "1", "--accelerator", "cpu", "--quiet")
@@ -170,6 +171,6 @@ def test_defaults_of_probes_are_the_papers() -> None:
     """Written out in the commands, since their home imports torch."""
     for group, arguments in ((images, ["TABLE", "CHECKPOINT", "--number", "age"]), (agedb, ["CHECKPOINT"])):
         defaults = group.commands["probe"].make_context("probe", arguments).params
-        assert (defaults["learning_rates"], defaults["weight_decays"]) == (LEARNING_RATES, WEIGHT_DECAYS)
+        assert (defaults["learning_rates"], defaults["weight_decays"]) == (RATES, PROBE_DECAYS)
         assert defaults["seeds"] == SEEDS
     assert defaults["losses"] == PAPER_LOSSES

@@ -13,11 +13,10 @@ from gar.losses import registry
 from gar.metrics import all_metrics
 from gar.search.tasks import Job, Table, train_chunk
 from gar.stack import History, Layout, Models, TrainSettings, batch_sizes, row_orders, train
+from gar.vision.agedb import PROBE_DECAYS, RATES
 from gar.vision.probe import (
-    LEARNING_RATES,
     PAPER_LOSSES,
     PROBE_LOSSES,
-    WEIGHT_DECAYS,
     Part,
     linear_probe,
     probe_data,
@@ -101,12 +100,12 @@ def test_neighbours_change_no_bit(chunk: int, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("loss", PAPER_LOSSES)
 def test_every_method_finds_what_is_linear(loss: str) -> None:
     found = linear_probe(*parts(300, 60, 80), loss=loss, seeds=(1, 2), epochs=30)
-    assert len(found.models) == 2 * len(LEARNING_RATES) * len(WEIGHT_DECAYS) * max(1, len(registry[loss].grid))
+    assert len(found.models) == 2 * len(RATES) * len(PROBE_DECAYS) * max(1, len(registry[loss].grid))
     assert found.best.mean("test", "r2") > 0.98
     assert found.best.of("test", "mae").shape == (2,)
     assert (found.parameter is None) == (registry[loss].parameter is None)
-    assert found.learning_rate in LEARNING_RATES
-    assert found.weight_decay in WEIGHT_DECAYS
+    assert found.learning_rate in RATES
+    assert found.weight_decay in PROBE_DECAYS
 
 
 @pytest.mark.parametrize("standardise", [False, True])

@@ -28,9 +28,10 @@ UNIT = float(np.finfo(np.float64).eps)
 _BLOCK = 9984
 """Rows that are worked on at a time, so that what is in between stays in the cache. From ten thousand on, BLAS starts threads,
 which cost more than they save."""
-_LOOKS = 16
 _WIDE = 32768
 """The same for what is done without BLAS."""
+_LOOKS = 16
+"""Blocks whose signs are looked at, of many."""
 
 
 class Derivatives(NamedTuple):

@@ -1,8 +1,7 @@
 """``gar agedb``: the paper's experiments on images, with its settings."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import click
 
@@ -15,12 +14,9 @@ from gar.commands.vision import (
     run_probe,
     run_training,
 )
+from gar.vision.agedb import BATCH_SIZE, DECAYS, ENCODER_DECAY, ENCODER_RATE, EPOCHS, RATES, SEEDS, TEMPERATURE, agedb_table
 
-if TYPE_CHECKING:
-    from gar.vision import ImageTable
-
-F = TypeVar("F", bound=Callable[..., Any])
-_GRID = {"learning_rates": (0.01, 0.05, 0.1, 0.2, 0.5, 1.0), "weight_decays": (1e-6, 1e-5, 1e-4, 1e-3)}
+_GRID = {"learning_rates": RATES, "weight_decays": DECAYS}
 _DATA = click.option("--data-dir", type=click.Path(path_type=Path), help="Data folder [default: see 'gar data path'].")
 
 
@@ -33,36 +29,32 @@ def agedb() -> None:
     """
 
 
-def _table(data_dir: Path | None) -> "ImageTable":
-    from gar.datasets.home import located
-    from gar.vision import read_images
-
-    (file,) = located("agedb", home=data_dir)
-    return read_images(file)
-
-
 @agedb.command()
 @_DATA
 @loss_options("gar", alpha="0.1")
 @learning_options(
-    epochs=400, batch_size=256, learning_rates="0.2", weight_decays="1e-4", seeds="1,2,3,4,5", out="gar-agedb/scratch"
+    "gar-agedb/scratch", epochs=EPOCHS, batch_size=BATCH_SIZE, learning_rates=(0.2,), weight_decays=(1e-4,), seeds=SEEDS
 )
 @click.option("--grid", is_flag=True, help="Try the paper's six learning rates and four decays instead.")
 @machine_options
 def scratch(data_dir: Path | None, grid: bool, **given: Any) -> None:
     """Train ResNet18 from scratch."""
     chosen = {**given, **_GRID} if grid else given
-    run_training(_table(data_dir), grids_of(chosen, gar=(0.1,)), standardise=False, given=chosen)
+    run_training(agedb_table(data_dir), grids_of(chosen, gar=(0.1,)), standardise=False, given=chosen)
 
 
 @agedb.command()
 @_DATA
-@click.option("--temperature", type=click.FloatRange(min=0, min_open=True), default=2.0, show_default=True, help="Of the contrast.")
-@learning_options("gar-agedb/encoder", epochs=400, batch_size=256, learning_rates="0.5", weight_decays="1e-4", seeds="1")
+@click.option(
+    "--temperature", type=click.FloatRange(min=0, min_open=True), default=TEMPERATURE, show_default=True, help="Of the contrast."
+)
+@learning_options(
+    "gar-agedb/encoder", epochs=EPOCHS, batch_size=BATCH_SIZE, learning_rates=(ENCODER_RATE,), weight_decays=(ENCODER_DECAY,)
+)
 @machine_options
 def pretrain(data_dir: Path | None, temperature: float, **given: Any) -> None:
     """Train an encoder by Rank-N-Contrast."""
-    run_training(_table(data_dir), {"rnc": (temperature,)}, standardise=False, given=given)
+    run_training(agedb_table(data_dir), {"rnc": (temperature,)}, standardise=False, given=given)
 
 
 @agedb.command()
@@ -74,4 +66,4 @@ def probe(data_dir: Path | None, checkpoint: Path, **given: Any) -> None:
 
     CHECKPOINT is the folder of a run of 'gar agedb pretrain', or a file with weights of a ResNet18.
     """
-    run_probe(_table(data_dir), checkpoint, given)
+    run_probe(agedb_table(data_dir), checkpoint, given)

@@ -15,6 +15,7 @@ from gar.commands.vision import (
     run_probe,
     run_training,
     several,
+    temperature_option,
 )
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def train(table: Path, raw_numbers: bool, **given: Any) -> None:
 
 @images.command()
 @table_options
-@click.option("--temperature", type=click.FloatRange(min=0, min_open=True), default=2.0, show_default=True, help="Of the contrast.")
+@temperature_option(2.0)
 @learning_options("gar-encoder")
 @machine_options
 def pretrain(table: Path, temperature: float, **given: Any) -> None:

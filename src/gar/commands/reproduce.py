@@ -170,23 +170,21 @@ def _run_studies(
     experiment: str, tasks: tuple[str, ...], methods: tuple[str, ...], session: "Session", *, dry_run: bool, strict: bool
 ) -> bool:
     """False if time was up before all were done."""
-    from gar.paper.agedb import has_agedb
     from gar.paper.experiments import check_known
 
     found = _studies(experiment)
     if strict:
         check_known(tasks, {study.task for study in found()}, f"task of {experiment}")
         check_known(methods, METHODS, f"method of {experiment}")
-    if experiment == "agedb" and not (strict or has_agedb()):
-        click.echo(f"{'agedb':<44} passed over: its images are not here (gar data info agedb)")
-        return True
     for study in found(tasks, methods):
-        is_done = study.read(session.records) is not None
-        if not is_done and not dry_run:
+        state = "found" if study.read(session.records) is not None else "to do" if dry_run else ""
+        if not state and not strict and study.lacking() is not None:
+            state = "passed over: this machine lacks something; run this experiment alone to see what"
+        if not state:
             if session.is_late:
                 return False
             study.run(session.records)
-        state = "found" if is_done else "to do" if dry_run else "computed"
+            state = "computed"
         click.echo(f"{study.name:<44} {state}")
     return True
 

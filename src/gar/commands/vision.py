@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from gar.commands.values import LOSSES, METRICS, CommaList, Grid
+from gar.vision.agedb import PROBE_DECAYS, RATES, SEEDS
 
 if TYPE_CHECKING:
     from gar.vision import ImageSettings, ImageTable, Probe
@@ -42,6 +43,11 @@ def option(*names: str, default: Any = None, **rest: Any) -> Callable[[F], F]:
     return click.option(*names, default=default, show_default=default is not None, **rest)
 
 
+def _listed(values: Sequence[float]) -> str:
+    """As one would type them."""
+    return ",".join(f"{value:g}" for value in values)
+
+
 def loss_options(default: str, *, alpha: str) -> Callable[[F], F]:
     """Which losses train a regressor."""
     return several(
@@ -51,24 +57,29 @@ def loss_options(default: str, *, alpha: str) -> Callable[[F], F]:
     )
 
 
+def temperature_option(default: float) -> Callable[[F], F]:
+    """Of Rank-N-Contrast."""
+    return option("--temperature", type=click.FloatRange(min=0, min_open=True), default=default, help="Of the contrast.")
+
+
 def learning_options(
     out: str,
     *,
     epochs: int = 100,
     batch_size: int = 64,
-    learning_rates: str = "0.02",
-    weight_decays: str = "1e-4",
-    seeds: str = "1",
+    learning_rates: Sequence[float] = (0.02,),
+    weight_decays: Sequence[float] = (1e-4,),
+    seeds: Sequence[int] = (1,),
 ) -> Callable[[F], F]:
     """How a network is trained, with the defaults of a command."""
     return several(
-        option("--learning-rates", type=_NUMBERS, default=learning_rates, help="To try."),
-        option("--weight-decays", type=_NUMBERS, default=weight_decays, help="To try."),
-        option("--seeds", type=_WHOLE, default=seeds, help="One run for each."),
+        option("--learning-rates", type=_NUMBERS, default=_listed(learning_rates), help="To try."),
+        option("--weight-decays", type=_NUMBERS, default=_listed(weight_decays), help="To try."),
+        option("--seeds", type=_WHOLE, default=_listed(seeds), help="One run for each."),
         option("--epochs", type=_COUNT, default=epochs, help="Passes over the training images."),
         option("--batch-size", type=_COUNT, default=batch_size, help="Images of a batch; each comes in two views."),
         option("--size", type=_SIDE, default=224, help="Side of the views, in pixels."),
-        option("--out", type=_FOLDER, default=Path(out), help="Folder of runs and results."),
+        option("--out", type=_FOLDER, default=out, help="Folder of runs and results."),
     )
 
 
@@ -88,9 +99,9 @@ def probe_options(losses: str) -> Callable[[F], F]:
     return several(
         option("--loss", "losses", type=_PROBE_LOSSES, default=losses, help="One, or several to compare."),
         option("--alpha", type=_NUMBERS, help="Of GAR, to try [default: 0.1,1,10]."),
-        option("--learning-rates", type=_NUMBERS, default="0.01,0.05,0.1,0.2,0.5,1", help="To try."),
-        option("--weight-decays", type=_NUMBERS, default="0,1e-6,1e-5,1e-4,1e-3", help="To try."),
-        option("--seeds", type=_WHOLE, default="1,2,3,4,5", help="One run for each."),
+        option("--learning-rates", type=_NUMBERS, default=_listed(RATES), help="To try."),
+        option("--weight-decays", type=_NUMBERS, default=_listed(PROBE_DECAYS), help="To try."),
+        option("--seeds", type=_WHOLE, default=_listed(SEEDS), help="One run for each."),
         option("--epochs", type=_COUNT, default=100, help="Passes over the features."),
         option("--batch-size", type=_COUNT, default=64, help="Rows of a batch."),
         option("--size", type=_SIDE, default=224, help="Side of the view, in pixels."),

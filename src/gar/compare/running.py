@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import joblib
 
 from gar.files import write_whole
+from gar.search.crew import check_workers
 
 T = TypeVar("T")
 _TITLE = 16
@@ -30,6 +31,9 @@ class Run:
     workers: int = -1
     progress: bool = False
     deadline: float | None = None
+
+    def __post_init__(self) -> None:
+        check_workers(self.workers)
 
     def wake_workers(self) -> None:
         """Start the processes, so that the first loss does not seem slower than the others."""

@@ -8,44 +8,45 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gar.errors import InputError
 from gar.losses import registry
+from gar.metrics import METRICS
 from gar.paper import published
 from gar.paper.names import METHODS
 from gar.paper.running import default_scratch
 from gar.paper.studies import Study
+from gar.vision.agedb import BATCH_SIZE, DECAYS, ENCODER_DECAY, ENCODER_RATE, EPOCHS, RATES, SEEDS, TEMPERATURE, agedb_table
 
 if TYPE_CHECKING:
     from gar.vision import ImageTable
 
 TASKS = {"agedb-scratch": "AgeDB, from scratch", "agedb-probe": "AgeDB, linear probe"}
-METRICS = ("mae", "rmse", "pearson", "spearman", "r2")
-RATES, DECAYS, SEEDS = (0.01, 0.05, 0.1, 0.2, 0.5, 1.0), (1e-6, 1e-5, 1e-4, 1e-3), (1, 2, 3, 4, 5)
 
 
 def agedb_studies(tasks: Sequence[str] = (), methods: Sequence[str] = ()) -> list[Study]:
     """What the paper has numbers for, or some of it."""
     scores = published.scores("table1")
     return [
-        Study("agedb", task, method, partial(_scratch if task == "agedb-scratch" else _probe, method))
+        Study("agedb", task, method, partial(_scratch if task == "agedb-scratch" else _probe, method), lacking_images)
         for task in TASKS
         for method in METHODS
         if (task, method, "mae") in scores and (not tasks or task in tasks) and (not methods or method in methods)
     ]
 
 
-def has_agedb() -> bool:
-    """Whether the data folder has its images; the list of them alone is public."""
-    from gar.datasets import data_home
+def lacking_images() -> str | None:
+    """What has to be got first; the list of images alone is public."""
+    try:
+        folder = agedb_table().root / "AgeDB"
+    except InputError as error:
+        return str(error)
+    return None if folder.is_dir() else f"the images of AgeDB are not in {folder}; 'gar data info agedb' says who gives them"
 
-    return (data_home() / "agedb" / "AgeDB").is_dir()
 
+def _checked_table() -> "ImageTable":
+    from gar.vision import check_images
 
-def _table() -> "ImageTable":
-    from gar.datasets.home import located
-    from gar.vision import check_images, read_images
-
-    (file,) = located("agedb")
-    table = read_images(file)
+    table = agedb_table()
     check_images(table)
     return table
 
@@ -65,8 +66,8 @@ def _scratch(method: str) -> dict[str, Any]:
             learning_rate=rate,
             weight_decay=decay,
             seed=seed,
-            epochs=400,
-            batch_size=256,
+            epochs=EPOCHS,
+            batch_size=BATCH_SIZE,
             standardise=False,
         )
         for parameter in registry[method].grid or (None,)
@@ -74,18 +75,25 @@ def _scratch(method: str) -> dict[str, Any]:
         for decay in DECAYS
         for seed in SEEDS
     ]
-    rows = train_study(_table(), runs, _folder("scratch"), machine=Machine(progress=True))
+    rows = train_study(_checked_table(), runs, _folder("scratch"), machine=Machine(progress=True))
     return next(row for row in rows if row["chosen"])
 
 
 def _probe(method: str) -> dict[str, Any]:
     from gar.vision import ImageSettings, Machine, image_features, linear_probe, train_images
 
-    table = _table()
+    table = _checked_table()
     encoder = ImageSettings(
-        loss="rnc", parameter=2.0, epochs=400, batch_size=256, learning_rate=0.5, weight_decay=1e-4, standardise=False, seed=1
+        loss="rnc",
+        parameter=TEMPERATURE,
+        epochs=EPOCHS,
+        batch_size=BATCH_SIZE,
+        learning_rate=ENCODER_RATE,
+        weight_decay=ENCODER_DECAY,
+        standardise=False,
+        seed=SEEDS[0],
     )
     train_images(table, encoder, _folder("encoder"), machine=Machine(progress=True))
     parts = image_features(table, _folder("encoder") / "last.ckpt")
-    best = linear_probe(*parts.values(), loss=method, seeds=SEEDS, workers=-1, progress=True).best
+    best = linear_probe(*parts.values(), loss=method, workers=-1, progress=True).best
     return {"test": {metric: [best.mean("test", metric), best.std("test", metric)] for metric in METRICS}}

@@ -5,7 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gar.errors import InputError
 from gar.files import write_whole
+
+
+def nothing() -> str | None:
+    """What most studies lack."""
+    return None
 
 
 class Study(NamedTuple):
@@ -15,6 +21,8 @@ class Study(NamedTuple):
     task: str
     variant: str
     measure: Callable[[], dict[str, Any]]
+    lacking: Callable[[], str | None] = nothing
+    """What this machine lacks to measure it, and how to get it; None if it can be done."""
 
     @property
     def name(self) -> str:
@@ -35,6 +43,8 @@ class Study(NamedTuple):
         """Measure and record. A record that is there is not measured again: delete it to do so."""
         if (found := self.read(records)) is not None:
             return found
+        if (lack := self.lacking()) is not None:
+            raise InputError(lack)
         record = {"study": self.name, **self.measure()}
         self.path(records).parent.mkdir(parents=True, exist_ok=True)
         write_whole(self.path(records), (json.dumps(record, indent=1) + "\n").encode())

@@ -16,10 +16,11 @@ import numpy as np
 from gar.paper.curves import Fit, measured
 from gar.paper.experiments import CURVES
 from gar.paper.protocol import CURVE_SEEDS, curve_data
-from gar.paper.studies import Study
-from gar.symbolic import gplearn_fitness, pysr_loss
+from gar.paper.studies import Study, nothing
+from gar.symbolic import gplearn_fitness, lacking_gplearn, pysr_loss
 
-ENGINES = ("gplearn", "pysr")
+_LACKING = {"gplearn": lacking_gplearn, "pysr": nothing}
+"""Engines, and what they may lack; PySR's studies are there only where it is."""
 TOOLBOXES = {"plain": "without sine", "trigonometric": "with sine"}
 METHODS = {"mse": "squared error", "gar": "GAR"}
 ALPHA = 1.0
@@ -43,9 +44,9 @@ class Found(NamedTuple):
 def symbolic_studies(tasks: Sequence[str] = (), methods: Sequence[str] = ()) -> list[Study]:
     """All there is to do, or some of it; PySR's only where it is installed."""
     return [
-        Study("symbolic", task, f"{engine}-{toolbox}-{method}", partial(_measure, task, engine, toolbox, method))
+        Study("symbolic", task, f"{engine}-{toolbox}-{method}", partial(_measure, task, engine, toolbox, method), _LACKING[engine])
         for task in CURVES
-        for engine in ENGINES
+        for engine in _LACKING
         if engine == "gplearn" or find_spec("pysr")
         for toolbox in TOOLBOXES
         for method in METHODS

@@ -9,6 +9,7 @@ import torch
 from gar.metrics import METRICS
 from gar.paper.unit import Unit
 from gar.search import select
+from gar.search.selection import best_configuration
 from gar.search.tasks import one_thread
 from gar.stack import Fold, History, Models, StackData, StackedMLP, train
 
@@ -35,14 +36,7 @@ def best_combination(models: Models, last: np.ndarray) -> np.ndarray:
         models: a grid over seeds.
         last: values after the last epoch, ``(G, metrics)``.
     """
-    errors = last[:, METRICS.index(JUDGE)]
-    combinations: dict[tuple[float, ...], list[int]] = {}
-    parameters = np.zeros(len(models)) if models.parameter is None else models.parameter
-    for place, key in enumerate(zip(models.learning_rate, models.weight_decay, parameters, strict=True)):
-        combinations.setdefault(key, []).append(place)
-    means = {key: float(np.mean(errors[places])) for key, places in combinations.items()}
-    reached = {key: mean for key, mean in means.items() if np.isfinite(mean)}
-    return np.array(combinations[min(reached, key=lambda key: (reached[key], key))] if reached else [], dtype=np.int64)
+    return best_configuration(models, last[:, METRICS.index(JUDGE)])
 
 
 def _curves(unit: Unit, data: StackData, history: History) -> dict[str, np.ndarray]:

@@ -13,6 +13,11 @@ from gar.search.engines import is_on_cluster, sharing
 T = TypeVar("T")
 
 
+def check_workers(workers: object) -> None:
+    if isinstance(workers, bool) or not isinstance(workers, int) or workers == 0:
+        raise InputError(f"workers={workers!r} is not a number of workers; use 1 or more, or -1 for one per core")
+
+
 class Crew:
     """Workers that take one task after another.
 
@@ -21,8 +26,7 @@ class Crew:
     """
 
     def __init__(self, workers: int) -> None:
-        if isinstance(workers, bool) or not isinstance(workers, int) or workers == 0:
-            raise InputError(f"workers={workers!r} is not a number of workers; use 1 or more, or -1 for one per core")
+        check_workers(workers)
         self._workers = workers
         self.size: int = joblib.effective_n_jobs(workers)
         self.size_here = 1 if is_on_cluster() else self.size

@@ -98,6 +98,23 @@ def select(history: Measured, models: Models, metric: str) -> Selection:
     return Selection(metric, folds, model, epoch, history.metrics[model, epoch])
 
 
+def best_configuration(models: Models, cost: np.ndarray) -> np.ndarray:
+    """Places of the models, one per seed, of the learning rate, decay and parameter whose mean cost is least; the smaller ones win
+    among equals. Empty if no mean is finite.
+
+    Args:
+        models: a grid over seeds.
+        cost: of each model, ``(G,)``; smaller is better.
+    """
+    parameters = np.zeros(len(models)) if models.parameter is None else models.parameter
+    places: dict[tuple[float, ...], list[int]] = {}
+    for place, key in enumerate(zip(models.learning_rate, models.weight_decay, parameters, strict=True)):
+        places.setdefault(key, []).append(place)
+    means = {key: float(np.mean(cost[mine])) for key, mine in places.items()}
+    finite = {key: mean for key, mean in means.items() if np.isfinite(mean)}
+    return np.array(places[min(finite, key=lambda key: (finite[key], key))] if finite else [], dtype=np.int64)
+
+
 def best_score(history: Measured, metric: str) -> float:
     """The best validation value of any model and epoch; NaN if there is none."""
     values = history.of("valid", metric)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gar.errors import InputError
-from gar.losses import ConRLoss, GARLoss, RankNContrastLoss, RankSimLoss, registry
+from gar.losses import registry
 from gar.metrics import METRICS, all_metrics
 from gar.vision._lightning import lightning
 from gar.vision.encoder import WIDTH, resnet18
@@ -31,6 +31,7 @@ class ImageModule(lightning.LightningModule):
         encoder: makes features ``(images, 512)``; None is ResNet18 with random weights.
     """
 
+    loss: Any
     monitor: str
     """The number that tells the best epoch; smaller is better."""
 
@@ -55,7 +56,7 @@ class ImageModule(lightning.LightningModule):
             self.head = Head() if "pred" in self._spec.inputs else None
 
     def setup(self, stage: str) -> None:
-        if self.trainer.world_size > 1 and isinstance(self.loss, (GARLoss, RankSimLoss, RankNContrastLoss, ConRLoss)):
+        if self.trainer.world_size > 1 and hasattr(self.loss, "process_group"):  # the losses on pairs
             self.loss.process_group = "world"
         if self.trainer.strategy.root_device.type == "cuda":
             self.encoder.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

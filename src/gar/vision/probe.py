@@ -18,12 +18,10 @@ from gar.functional._inputs import check_choice
 from gar.losses import registry
 from gar.metrics import LARGER_IS_BETTER
 from gar.search import Selection, search
+from gar.search.selection import best_configuration
 from gar.stack import History, Models, Scaling, StackData, TrainSettings
 from gar.stack.settings import Metric
-
-LEARNING_RATES = (0.01, 0.05, 0.1, 0.2, 0.5, 1.0)
-WEIGHT_DECAYS = (0.0, 1e-6, 1e-5, 1e-4, 1e-3)
-SEEDS = (1, 2, 3, 4, 5)
+from gar.vision.agedb import PROBE_DECAYS, RATES, SEEDS
 
 PAPER_LOSSES = ("mae", "mse", "huber", "focal_mae", "focal_mse", "gar")
 """The methods of the paper's linear probe. It leaves out RankSim, RNC and ConR: they act on features, which are frozen here."""
@@ -75,8 +73,8 @@ def linear_probe(
     test: Part,
     *,
     loss: str = "gar",
-    learning_rates: Iterable[float] = LEARNING_RATES,
-    weight_decays: Iterable[float] = WEIGHT_DECAYS,
+    learning_rates: Iterable[float] = RATES,
+    weight_decays: Iterable[float] = PROBE_DECAYS,
     parameters: Iterable[float] | None = None,
     seeds: Iterable[int] = SEEDS,
     epochs: int = 100,
@@ -177,15 +175,10 @@ def select_configuration(history: History, models: Models, metric: str = "mae") 
     """
     cost = history.of("valid", metric) * (-1.0 if LARGER_IS_BETTER[metric] else 1.0)
     cost = np.where(np.isfinite(cost), cost, np.inf)
-    parameters = np.zeros(len(models)) if models.parameter is None else models.parameter
-    places: dict[tuple[float, ...], list[int]] = {}
-    for place in np.argsort(models.seed, kind="stable").tolist():
-        key = models.learning_rate[place], models.weight_decay[place], parameters[place]
-        places.setdefault(key, []).append(place)
-    means = {key: float(cost[mine].min(1).mean()) for key, mine in places.items()}
-    if not means or np.isinf(min(means.values())):
+    chosen = best_configuration(models, cost.min(1))
+    if len(chosen) == 0:
         raise InputError(f"no configuration gave a finite validation {metric} with every seed; use smaller learning rates")
-    chosen = np.array(places[min(means, key=lambda key: (means[key], key))])
+    chosen = chosen[np.argsort(models.seed[chosen], kind="stable")]
     epoch = cost[chosen].argmin(1)
     return Selection(metric, models.fold[chosen], chosen, epoch, history.metrics[chosen, epoch])
 

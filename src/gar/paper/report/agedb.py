@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
+from gar.metrics import METRICS
 from gar.paper import published
-from gar.paper.agedb import METRICS, TASKS, agedb_studies
+from gar.paper.agedb import TASKS, agedb_studies
 from gar.paper.names import EXPERIMENTS, METHODS
 from gar.paper.report.blocks import NOT_RUN, Block, Heading, Table, row
 from gar.paper.report.tables import with_sd
