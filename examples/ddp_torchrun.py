@@ -8,6 +8,7 @@ are those of one process with all rows. The last line compares with exactly that
 """
 
 import argparse
+from collections.abc import Callable
 
 import torch
 import torch.distributed as dist
@@ -45,23 +46,29 @@ def read_arguments(about: str | None) -> argparse.Namespace:
     return parser.parse_args()
 
 
-def main() -> None:
-    arguments = read_arguments(__doc__)
-    dist.init_process_group("gloo")
+def train_together(rows: int, steps: int) -> None:
     rank, world = dist.get_rank(), dist.get_world_size()
-    x, y = make_rows(arguments.rows)
-    first, last = (arguments.rows * place**2 // world**2 for place in (rank, rank + 1))  # shards of different sizes
+    x, y = make_rows(rows)
+    first, last = (rows * place**2 // world**2 for place in (rank, rank + 1))  # shards of different sizes
     net = DistributedDataParallel(make_net())
-    value = train(net, GARLoss(process_group="world"), x[first:last], y[first:last], arguments.steps)
+    value = train(net, GARLoss(process_group="world"), x[first:last], y[first:last], steps)
     print(f"rank {rank}: {last - first} rows, loss {value:.6f}", flush=True)
     if rank == 0:
         alone = make_net()
-        train(alone, GARLoss(), x, y, arguments.steps)
+        train(alone, GARLoss(), x, y, steps)
         pairs = zip(net.module.parameters(), alone.parameters(), strict=True)
         difference = max((one - other).abs().max().item() for one, other in pairs)
         print(f"largest difference to one process with all rows: {difference:.1e}", flush=True)
+
+
+def run_in_group(work: Callable[[int, int], None], about: str | None) -> None:
+    arguments = read_arguments(about)
+    dist.init_process_group("gloo")
+    work(arguments.rows, arguments.steps)
+    # Networks are gone by now, and have to be: a DistributedDataParallel that outlives the group may hang at exit, because it then
+    # ends gloo's threads while they wait for Python's lock, which it holds.
     dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    main()
+    run_in_group(train_together, __doc__)

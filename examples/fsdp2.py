@@ -8,7 +8,7 @@ batch. FSDP2 averages gradients as DistributedDataParallel does, so the loss nee
 
 import torch
 import torch.distributed as dist
-from ddp_torchrun import make_net, make_rows, read_arguments, train  # type: ignore[import-not-found]  # its neighbour in this folder
+from ddp_torchrun import make_net, make_rows, run_in_group, train  # type: ignore[import-not-found]  # its neighbour in this folder
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
@@ -16,28 +16,25 @@ from torch.distributed.tensor import DTensor
 from gar import GARLoss
 
 
-def main() -> None:
-    arguments = read_arguments(__doc__)
-    dist.init_process_group("gloo")
+def train_in_pieces(rows: int, steps: int) -> None:
     rank, world = dist.get_rank(), dist.get_world_size()
-    x, y = (table.tensor_split(world)[rank] for table in make_rows(arguments.rows))
+    x, y = (table.tensor_split(world)[rank] for table in make_rows(rows))
     net = make_net()
     mesh = init_device_mesh("cpu", (world,))
     for layer in net:
         if isinstance(layer, torch.nn.Linear):
             fully_shard(layer, mesh=mesh)
     fully_shard(net, mesh=mesh)
-    value = train(net, GARLoss(process_group="world"), x, y, arguments.steps)
+    value = train(net, GARLoss(process_group="world"), x, y, steps)
     held = sum(p.to_local().numel() for p in net.parameters() if isinstance(p, DTensor))
     print(f"rank {rank}: {len(x)} rows, {held} of {sum(p.numel() for p in net.parameters())} weights, loss {value:.6f}", flush=True)
     whole = [p.full_tensor() for p in net.parameters() if isinstance(p, DTensor)]
     if rank == 0:
         alone = make_net()
-        train(alone, GARLoss(), *make_rows(arguments.rows), arguments.steps)
+        train(alone, GARLoss(), *make_rows(rows), steps)
         difference = max((one - other).abs().max().item() for one, other in zip(whole, alone.parameters(), strict=True))
         print(f"largest difference to one process with all rows: {difference:.1e}", flush=True)
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    main()
+    run_in_group(train_in_pieces, __doc__)
