@@ -88,6 +88,31 @@ def test_shortlist_of_the_better_encoding() -> None:
     assert len(model.history_[32][0]) == 2 * 3
 
 
+def test_shortlist_is_drawn_up_fold_by_fold() -> None:
+    """One fold for all combinations, the others for the better third, and of these the best in full."""
+    x, y = table(rows=150)
+    cv = [(np.arange(40, 150), np.arange(40)), (np.arange(130), np.arange(130, 150)), (np.arange(90), np.arange(90, 150))]
+    model = quick(encoding="auto", shortlist=1, cv=cv).fit(x, y)
+    scores = np.stack([model.cv_results_[f"split{fold}_test_score"] for fold in range(3)])
+    tried = np.isfinite(scores)
+    assert tried[1].all()  # it has most rows to learn from
+    assert (tried[0] == tried[2]).all()
+    assert tried[0].sum() == 12 // 3
+    short = model.cv_results_["epochs"] == 4
+    assert np.argsort(-scores[1])[:3].tolist() == [place for place in np.argsort(-scores[1]) if tried[0, place]][:3]
+    np.testing.assert_allclose(model.cv_results_["mean_test_score"], np.nanmean(scores, 0))
+    ranks = model.cv_results_["rank_test_score"]
+    assert ranks[~short].tolist() == [1]
+    assert max(ranks[tried[0]]) == 4  # what was tried on more folds comes first
+
+
+def test_shortlist_of_a_single_split() -> None:
+    x, y = table()
+    model = quick(shortlist=2, cv=[(np.arange(80), np.arange(80, 120))]).fit(x, y)
+    assert sorted(model.cv_results_["epochs"]) == [4] * 4 + [20] * 2
+    assert np.corrcoef(model.predict(x), y)[0, 1] > 0.9
+
+
 def test_waves_fit_what_numbers_alone_do_not() -> None:
     """Steps of one feature: the choice between encodings is made by rows left out."""
     x = np.random.default_rng(0).uniform(-2, 2, size=(300, 2))

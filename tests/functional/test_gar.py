@@ -132,6 +132,32 @@ def test_large_offsets_do_not_cancel() -> None:
         torch.testing.assert_close(gar_loss(start, target).double(), exact, rtol=1e-3, atol=0)
 
 
+@pytest.mark.parametrize("rows", [2, 7, 32, 48, 49])
+@pytest.mark.parametrize("more", [{}, {"form": "exp"}, {"components": ("diff",), "weights": (0.5,)}, {"correction": 1}])
+def test_stacks_of_small_batches(rows: int, more: dict[str, object]) -> None:
+    """Value and gradient in single precision follow double precision, and are the same bits for a model alone."""
+    pred, target = (values.reshape(12, rows, 1) for values in batch(12 * rows, offset=3e4, dtype=torch.float32))
+    pred[3], pred[4], target[5] = 1.0, target[4], 2.0  # constant predictions, a perfect fit, constant labels
+    alpha = torch.tensor([0.0, 0.1, 1.0, 10.0, math.inf, 2.0] * 2)
+    expected = slope(pred.double(), target.double(), alpha=alpha.double(), **more)
+    torch.testing.assert_close(slope(pred, target, alpha=alpha, **more).double(), expected, rtol=2e-5, atol=1e-6)
+    value = gar_loss(pred, target, alpha=alpha, **more)  # type: ignore[arg-type]
+    alone = [gar_loss(pred[g : g + 1], target[g : g + 1], alpha=alpha[g : g + 1], **more) for g in range(12)]  # type: ignore[arg-type]
+    assert value.dtype is torch.float32
+    assert torch.equal(value, torch.cat(alone))
+    in_double = gar_loss(pred.double(), target.double(), alpha=alpha.double(), **more)  # type: ignore[arg-type]
+    torch.testing.assert_close(value.double(), in_double, rtol=2e-5, atol=1e-5)
+
+
+def test_a_model_that_fails_is_alone() -> None:
+    pred, target = (values.reshape(4, 20, 1) for values in batch(80, dtype=torch.float32))
+    whole = slope(pred, target)
+    pred[1, 3], pred[2, 5] = math.nan, math.inf
+    broken = slope(pred, target)
+    assert broken[[1, 2]].isnan().any(1).all()
+    assert torch.equal(broken[[0, 3]], whole[[0, 3]])
+
+
 def test_a_nearly_perfect_fit_keeps_its_digits() -> None:
     """1 - rho of 1e-9 is below the rounding unit of float32, and still right to three digits, with its gradient."""
     pred, target = batch(256, noise=3e-5, dtype=torch.float32)

@@ -1,6 +1,7 @@
 """A grid of networks over all folds, trained as one program, in the manner of LassoCV."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -11,7 +12,7 @@ from sklearn.model_selection import KFold, check_cv
 from gar.errors import InputError
 from gar.estimators._base import NetworkRegressor, check_loss, drawn_seed, resolved_device
 from gar.estimators._table import Rows, Split, stack_data
-from gar.estimators._tryout import Candidate, Tryout, try_out
+from gar.estimators._tryout import Candidate, Recipe, Tryout, try_out
 from gar.functional._inputs import check_choice
 from gar.losses import registry
 from gar.metrics import METRICS
@@ -24,6 +25,9 @@ _SHARED = ("hidden_sizes", "activation", "encoding", "epochs", "optimizer", "sch
 
 _SHORT = 6
 """The shortlist is drawn up after one in so many epochs."""
+
+_PART = 3
+"""One in so many combinations is tried on more than one fold."""
 
 
 class GARRegressorCV(NetworkRegressor):
@@ -46,8 +50,8 @@ class GARRegressorCV(NetworkRegressor):
         epochs: passes over the rows.
         cv: number of folds, a splitter of scikit-learn, or a list of (train, test) rows.
         scoring: ``"pearson"``, ``"spearman"``, ``"r2"``, ``"mae"`` or ``"rmse"`` on the rows left out.
-        shortlist: how many combinations are trained in full: those that are best over all folds after a sixth of the epochs. None
-            trains all.
+        shortlist: how many combinations are trained in full. A sixth of the epochs decides: of all combinations on one fold, of the
+            better third on the others too. None trains all.
         refit: ``"mean"`` of the winners of all folds, or ``"best"``.
         preset: ``"paper"`` takes the paper's recipe (SGD, its grids, networks and schedule) in place of the arguments above it.
         parameters: values to try of the parameter of a loss other than GAR.
@@ -64,7 +68,7 @@ class GARRegressorCV(NetworkRegressor):
         best_params_: the whole combination.
         best_score_: its mean score over the folds; errors count negative, as everywhere in scikit-learn.
         cv_results_: like GridSearchCV's: ``params``, ``mean_test_score``, ``std_test_score``, ``split0_test_score``, ...;
-            ``epochs`` tells which combinations were trained in full.
+            ``epochs`` tells which combinations were trained in full. NaN is the score on a fold that was not tried.
         history_: for every batch size its models that were trained in full, and what was measured of them after every epoch.
         fold_params_: the combination that won each fold.
         networks_: the networks that predict.
@@ -134,14 +138,14 @@ class GARRegressorCV(NetworkRegressor):
         self._check_choices()
         rows = self._checked_rows(X, y, sample_weight)
         seed = drawn_seed(self.random_state)
-        tryouts = self._tryouts(stack_data(rows, self._splits(rows, seed), scale_labels=self.preset is None), seed)
+        tables = self._encoded(stack_data(rows, self._splits(rows, seed), scale_labels=self.preset is None), seed)
+        tryouts = self._tryouts(tables, seed)
         self._report(tryouts)
-        last = tryouts[-1]
-        self.history_, winners = last.runs, self._winners(last)
+        winners = self._winners(tryouts[-1])
         if self.refit == "best":
             self._refit(rows, seed)
         else:
-            self._keep(winners, last.data.folds)
+            self._keep(winners, tables[self.best_params_["encoding"]].folds)
         return self
 
     @property
@@ -181,62 +185,68 @@ class GARRegressorCV(NetworkRegressor):
         size: dict[str, Any] = {"features": data.x.shape[1], "rows": train_rows(data), "batch_size": batch_size}
         return train_settings(loss=self.loss, loss_options=self.loss_options, **size, **recipe)
 
-    def _tryouts(self, data: StackData, seed: int) -> list[Tryout]:
-        """All combinations with every encoding; the last tryout is the one that decides.
+    def _encoded(self, data: StackData, seed: int) -> dict[str | None, StackData]:
+        """The table in every encoding that is tried."""
+        encoding = self._recipe["encoding"]
+        return {name: encoded(data, name, seed=seed) for name in (("waves", None) if encoding == "auto" else (encoding,))}
 
-        With a shortlist, all are trained for a short time first, and then the best of the better encoding in full.
+    def _tryouts(self, tables: Mapping[str | None, StackData], seed: int) -> list[Tryout]:
+        """All combinations, and at last those that decide, which have one encoding.
+
+        With a shortlist, all are trained for a short time on one fold, that with most rows to learn from, the better part on the
+        other folds too, and then the best of the better encoding in full.
         """
-        epochs, candidates = int(self._recipe["epochs"]), self._candidates()
-        encodings = ("waves", None) if self._recipe["encoding"] == "auto" else (self._recipe["encoding"],)
-        short = self.preset is None and self.shortlist is not None and len(encodings) * len(candidates) > self.shortlist
-        tables = {encoding: encoded(data, encoding, seed=seed) for encoding in encodings}
-        first = [
-            self._tryout(table, candidates, seed, -(-epochs // _SHORT) if short else epochs, encoding)
-            for encoding, table in tables.items()
-        ]
-        first.sort(key=lambda tryout: float(tryout.means.max()))
-        if not short or self.shortlist is None:
-            return first
-        best = first[-1]
-        return [*first, self._tryout(best.data, best.shortlist(self.shortlist), seed, epochs, best.encoding)]
+        epochs, candidates, folds = int(self._recipe["epochs"]), self._candidates(tables), next(iter(tables.values())).folds
+        every_fold = range(len(folds))
+        trial = partial(try_out, of_folds=len(folds), seed=seed, scoring=self.scoring, train=self._trainer(tables))
+        if self.preset is not None or self.shortlist is None or len(candidates) <= self.shortlist:
+            in_full = trial(candidates, folds=every_fold, epochs=epochs)
+            return [in_full, in_full.of_best_encoding()]
+        short = -(-epochs // _SHORT)
+        longest = int(np.argmax([len(fold.train) for fold in folds]))
+        tryouts = [trial(candidates, folds=[longest], epochs=short)]
+        if others := [fold for fold in every_fold if fold != longest]:
+            good = tryouts[0].best(max(self.shortlist, len(candidates) // _PART))
+            tryouts.append(tryouts[0].joined(trial(good, folds=others, epochs=short)))
+        return [*tryouts, trial(tryouts[-1].of_best_encoding().best(self.shortlist), folds=every_fold, epochs=epochs)]
 
-    def _candidates(self) -> list[Candidate]:
+    def _candidates(self, encodings: Iterable[str | None]) -> list[Candidate]:
         names = ("batch_sizes", "learning_rates", "weight_decays")
         sizes, rates, decays = (np.atleast_1d(self._recipe[name]).tolist() for name in names)
         parameters: Sequence[float | None] = self._parameter[1] or [None]
-        return [Candidate(*values) for values in product(sizes, rates, decays, parameters)]
+        recipes = [Recipe(*values) for values in product(encodings, sizes)]
+        return [Candidate(*values) for values in product(recipes, rates, decays, parameters)]
 
-    def _tryout(self, data: StackData, candidates: list[Candidate], seed: int, epochs: int, encoding: str | None) -> Tryout:
+    def _trainer(self, tables: Mapping[str | None, StackData]) -> Callable[[Models, Recipe, int], History]:
         workers, device = 1 if self.n_jobs is None else self.n_jobs, resolved_device(self.device)
-        more: dict[str, Any] = {"epochs": epochs, "encoding": encoding, "keep_best": self.scoring, "monitor": self.scoring}
 
-        def train(models: Models, batch_size: int) -> History:
-            settings = self._settings(data, batch_size, **more)
+        def train(models: Models, recipe: Recipe, epochs: int) -> History:
+            data, scored = tables[recipe.encoding], {"keep_best": self.scoring, "monitor": self.scoring}
+            settings = self._settings(data, recipe.batch_size, epochs=epochs, encoding=recipe.encoding, **scored)
             return search(data, models, settings, workers=workers, progress=self.verbose, device=device)
 
-        return try_out(data, candidates, encoding=encoding, epochs=epochs, seed=seed, scoring=self.scoring, train=train)
+        return train
 
     def _winners(self, tryout: Tryout) -> StackedMLP:
         """The best network of every fold at its best epoch."""
+        self.history_ = {recipe.batch_size: run for recipe, run in tryout.runs.items()}
         if not np.isfinite(tryout.scores.max(1)).all():
             raise InputError("training diverged for every combination of some fold; add smaller learning_rates")
         places = tryout.scores.argmax(1).tolist()
-        self.fold_params_ = [self._params(tryout, tryout.candidates[place]) for place in places]
+        self.fold_params_ = [tryout.candidates[place].params(self._parameter[0]) for place in places]
         return StackedMLP(tryout.layout, torch.stack([tryout.best_weights(fold, place) for fold, place in enumerate(places)]))
-
-    def _params(self, tryout: Tryout, candidate: Candidate) -> dict[str, Any]:
-        return {"encoding": tryout.encoding, **candidate.params(self._parameter[0])}
 
     def _report(self, tryouts: list[Tryout]) -> None:
         """Scores of all combinations, from the last time each was tried."""
-        last = {(t.encoding, candidate): (t, place) for t in tryouts for place, candidate in enumerate(t.candidates)}
+        last = {candidate: (tryout, place) for tryout in tryouts for place, candidate in enumerate(tryout.candidates)}
         scores = np.stack([tryout.scores[:, place] for tryout, place in last.values()], 1)
-        epochs, mean = np.array([tryout.epochs for tryout, _ in last.values()]), scores.mean(0)
+        epochs = np.array([tryout.epochs for tryout, _ in last.values()])
+        mean, tried = np.nanmean(scores, 0), (~np.isnan(scores)).sum(0)
         with np.errstate(invalid="ignore"):
-            spread = np.where(np.isfinite(scores), scores, np.nan).std(0)
-        best_first = np.lexsort((-mean, -epochs))
+            spread = np.where(np.isfinite(mean), np.nanstd(scores, 0), np.nan)
+        best_first = np.lexsort((-mean, -tried, -epochs))
         self.cv_results_ = {
-            "params": [self._params(tryout, tryout.candidates[place]) for tryout, place in last.values()],
+            "params": [candidate.params(self._parameter[0]) for candidate in last],
             "epochs": epochs,
             **{f"split{fold}_test_score": row for fold, row in enumerate(scores)},
             "mean_test_score": mean,

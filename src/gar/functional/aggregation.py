@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -63,10 +64,10 @@ def log_power_mean(logs: Sequence[Number], alpha: Number, *, xp: Numbers) -> Num
     The largest logarithm is taken out first, as a constant, so nothing overflows; ``log1p`` and ``expm1`` keep the digits
     that ``log(1 + tiny)`` would lose for large alpha.
     """
+    if _is_usual(alpha):
+        return _smooth(logs, alpha, xp)
     if isinstance(alpha, float | int):
-        if alpha == 0:
-            return xp.largest(logs)
-        return _mean(logs) if math.isinf(alpha) else _smooth(logs, alpha, xp)
+        return xp.largest(logs) if alpha == 0 else _mean(logs)
     usual = (alpha > 0) & (alpha < math.inf)
     value = _smooth(logs, xp.where(usual, alpha, 1.0), xp)
     return xp.where(usual, value, xp.where(alpha == 0, xp.largest(logs), _mean(logs)))
@@ -76,8 +77,10 @@ def attention(logs: Sequence[Number], alpha: Number, *, xp: Numbers) -> list[Num
     """Derivative of :func:`log_power_mean` by each logarithm: the maximising ``p`` of the KL form. Sums to one."""
     largest = xp.largest(logs)
     below = [log - largest for log in logs]
-    if isinstance(alpha, float | int):
-        weights = [_weight_at_limit(b, alpha) if alpha == 0 or math.isinf(alpha) else xp.exp(b / alpha) for b in below]
+    if _is_usual(alpha):
+        weights = [xp.exp(b / alpha) for b in below]
+    elif isinstance(alpha, float | int):
+        weights = [_weight_at_limit(b, alpha) for b in below]
     else:
         usual = (alpha > 0) & (alpha < math.inf)
         safe = xp.where(usual, alpha, 1.0)
@@ -85,6 +88,13 @@ def attention(logs: Sequence[Number], alpha: Number, *, xp: Numbers) -> list[Num
         weights = [xp.where(usual, xp.exp(b / safe), limit) for b, limit in zip(below, at_limit, strict=True)]
     total = sum(weights)
     return [weight / total for weight in weights]
+
+
+def _is_usual(alpha: Number) -> bool:
+    """Whether alpha is known to be nowhere at a limit. To look into a tensor would make a GPU wait, so it never is of one."""
+    if isinstance(alpha, float | int):
+        return 0 < alpha < math.inf
+    return isinstance(alpha, np.ndarray) and bool(((alpha > 0) & (alpha < math.inf)).all())
 
 
 def _weight_at_limit(below: Number, alpha: float) -> Number:

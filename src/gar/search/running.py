@@ -23,7 +23,8 @@ from gar.stack.training import check_training
 
 _ROUNDS = 2
 """Chunks that each of several workers gets at least: a slow one then holds up the others for half as long. More, and smaller,
-chunks cost more than that saves."""
+chunks cost more than that saves, and so do these if they have not even so many models:"""
+_MANY = 32
 
 Part = tuple[np.ndarray, History]
 
@@ -149,7 +150,7 @@ def _cut(
     plan = chunks(data, models, settings, limit=limit, dtype=dtype)
     if limit is not None or workers == 1 or not plan:
         return plan
-    rounds = max(_ROUNDS, -(-len(plan) // workers))
+    rounds = max(min(_ROUNDS, len(models) // (workers * _MANY)), -(-len(plan) // workers))
     return chunks(data, models, settings, limit=-(-len(models) // (rounds * workers)), dtype=dtype)
 
 

@@ -6,6 +6,7 @@ gradient is left as it is, and counts its steps from its own first one.
 
 import math
 from collections import defaultdict
+from collections.abc import Hashable
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -52,6 +53,8 @@ class StackedSGD:
         self._average = self._average[places]
 
 
+_Alike = tuple[list[int], list[list[Tensor]]]
+
 _LONG_ROW = 4096
 """From so many numbers per model on, a call of its own for each model costs less than further passes over memory."""
 
@@ -62,31 +65,45 @@ class StackedAdam:
     def __init__(self, table: Tensor, *, betas: tuple[float, float], eps: float, decoupled: bool) -> None:
         self._betas, self._eps, self._decoupled = betas, eps, decoupled
         self._mean, self._square = torch.zeros_like(table), torch.zeros_like(table)
+        self._alike: dict[Hashable, list[_Alike]] = {}
 
     def step(self, table: Tensor, step: Step) -> None:
-        tables = table, self._mean, self._square
-        weight, mean, square = (values[step.models, step.columns] for values in tables)
-        if table.device.type == "cpu" and weight.shape[1] >= _LONG_ROW:
-            self._step_by_rows(weight, step, mean, square)
+        if table.device.type == "cpu" and step.gradient.shape[1] >= _LONG_ROW:
+            self._step_by_rows(table, step)
         else:
-            self._step_all(weight, step, mean, square)
+            self._step_all(table, step)
 
-    def _step_by_rows(self, weight: Tensor, step: Step, mean: Tensor, square: Tensor) -> None:
+    def _step_by_rows(self, table: Tensor, step: Step) -> None:
         """PyTorch's own kernel, which passes over memory once. Models with equal settings share a call."""
         kernel: Any = torch._fused_adamw_ if self._decoupled else torch._fused_adam_
         first, second = self._betas
         common = {"beta1": first, "beta2": second, "eps": self._eps, "amsgrad": False, "maximize": False}
         number = torch.tensor(float(step.number))
-        columns = [values.unbind(0) for values in (weight, step.gradient, mean, square)]
-        alike = defaultdict(list)
-        for row, setting in enumerate(zip(step.rate.flatten().tolist(), step.decay.flatten().tolist(), strict=True)):
-            alike[setting].append(row)
-        for (rate, decay), rows in alike.items():
-            tensors = [[column[row] for row in rows] for column in columns]
-            kernel(*tensors, [], [number] * len(rows), lr=rate, weight_decay=decay, **common)
+        rates, decays = step.rate.flatten().tolist(), step.decay.flatten().tolist()
+        for rows, tensors in self._rows_alike(table, step, rates, decays):
+            kernel(*tensors, [], [number] * len(rows), lr=rates[rows[0]], weight_decay=decays[rows[0]], **common)
 
-    def _step_all(self, weight: Tensor, step: Step, mean: Tensor, square: Tensor) -> None:
+    def _rows_alike(self, table: Tensor, step: Step, rates: list[float], decays: list[float]) -> list[_Alike]:
+        """Rows with one rate and decay, and their weights, gradients and averages one by one. They are the same in every step: a
+        schedule changes all rates by one factor, and a block has its gradients always in the same place."""
+        key = step.models.start, step.columns.start, step.gradient.data_ptr()
+        if key not in self._alike:
+            alike = defaultdict(list)
+            for row, setting in enumerate(zip(rates, decays, strict=True)):
+                alike[setting].append(row)
+            weight, mean, square = self._part(table, step)
+            columns = [values.unbind(0) for values in (weight, step.gradient, mean, square)]
+            self._alike[key] = [(rows, [[column[row] for row in rows] for column in columns]) for rows in alike.values()]
+        return self._alike[key]
+
+    def _part(self, table: Tensor, step: Step) -> tuple[Tensor, Tensor, Tensor]:
+        """Weights and averages that a step is about."""
+        weight, mean, square = (values[step.models, step.columns] for values in (table, self._mean, self._square))
+        return weight, mean, square
+
+    def _step_all(self, table: Tensor, step: Step) -> None:
         """All models at once: many passes over memory, but few calls."""
+        weight, mean, square = self._part(table, step)
         gradient = step.gradient
         if self._decoupled:
             weight.mul_(1.0 - step.rate * step.decay)
@@ -100,6 +117,7 @@ class StackedAdam:
 
     def keep(self, places: Tensor) -> None:
         self._mean, self._square = self._mean[places], self._square[places]
+        self._alike.clear()
 
 
 def build_optimizer(settings: TrainSettings, table: Tensor) -> StackedOptimizer:

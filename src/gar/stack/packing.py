@@ -14,7 +14,7 @@ CACHE_BYTES = 10 * 2**20
 """Memory that the models of a block should share. Measured: much less and Python's own time shows, much more and activations
 travel to main memory and back."""
 
-CHUNK_BYTES = 12 * 2**20
+CHUNK_BYTES = 24 * 2**20
 """The same for a chunk, of which only the hidden layers and weights are kept."""
 
 FEATURES_CHUNK_BYTES = 128 * 2**20

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gar.stack.network import GATE_GAIN, Layout
+from gar.stack.network import ALIGNMENT, GATE_GAIN, Layout
 
 COLUMN_STEP = 32
 """Whole vector registers in every row of activations: no model ever meets the scalar remainder loop of a vectorised kernel, whose
@@ -166,13 +166,18 @@ class Block:
         by_product.addcmul_(by_product, self._parameters.gates, value=GATE_GAIN)
 
 
-def _product(slope: Tensor, below: Tensor, out: Tensor) -> Tensor:
-    """``slope below^T``, ``(models, out, in)``.
+def _is_turned(outputs: int, inputs: int) -> bool:
+    """Whether the product of slopes is made with inputs first, and turned when it is copied.
 
-    The longer side of the result comes last in memory: its rows are then whole vectors, and a result of one column, which the
-    matrix library would treat by another method in another place of the stack, does not occur.
+    Its rows are then whole vectors, and a result of one column, which the matrix library would treat by another method in another
+    place of the stack, does not occur. Where rows are whole vectors anyway, turning only costs time.
     """
-    if slope.shape[1] >= below.shape[1]:
+    return inputs < outputs and inputs % ALIGNMENT > 0
+
+
+def _product(slope: Tensor, below: Tensor, out: Tensor) -> Tensor:
+    """``slope below^T``, ``(models, out, in)``."""
+    if _is_turned(slope.shape[1], below.shape[1]):
         return torch.bmm(below, slope.mT, out=out).mT
     return torch.bmm(slope, below.mT, out=out)
 
@@ -202,7 +207,8 @@ class _Memory:
         self.first = like.new_empty(models, layout.sizes[1], layout.sizes[0]) if layout.gates else like.new_empty(models, 0)
         if training:
             self.gradient = like.new_zeros(models, layout.length)
-            shapes = [sorted(pair) for pair in zip(layout.sizes[:-1], layout.sizes[1:], strict=True)]
+            pairs = zip(layout.sizes[:-1], layout.sizes[1:], strict=True)
+            shapes = [(inputs, outputs) if _is_turned(outputs, inputs) else (outputs, inputs) for inputs, outputs in pairs]
             self.products = [like.new_empty(models, *shape) for shape in shapes]
 
     def spare_of(self, models: int) -> list[Tensor]:
