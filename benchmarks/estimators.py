@@ -3,8 +3,9 @@
     python -m benchmarks.estimators
 
 Both try equally many combinations on five folds of a table of 1000 x 10 (Friedman 1): the same widths of layers, batches and
-epochs, and Adam. GridSearchCV trains each combination in full; GARRegressorCV trains all for a sixth of the epochs, with and
-without waves, and its shortlist in full. A sample of the rival's fits is timed between those of the estimator, and scaled up.
+epochs, and Adam. GridSearchCV trains each combination in full on every fold. GARRegressorCV trains all, with and without waves,
+for a sixth of the epochs on one fold, the better third on the other folds too, and its shortlist in full. A sample of the rival's
+fits is timed between those of the estimator, and scaled up.
 """
 
 import statistics

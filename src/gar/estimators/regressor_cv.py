@@ -31,7 +31,7 @@ _PART = 3
 
 
 class GARRegressorCV(NetworkRegressor):
-    """A network for tables that tunes itself: every combination of the grids on every fold, trained as one tensor program.
+    """A network for tables that tunes itself: the combinations of its grids on all folds, trained as one tensor program.
 
     In each fold the network and the epoch that score best on the rows left out win. Predictions are the mean of these winners, or
     with ``refit="best"`` those of one network trained on all rows with the combination that is best over all folds.
