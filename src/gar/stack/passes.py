@@ -22,6 +22,10 @@ MODEL_STEP = 16
 """For the same reason, models that share one matrix product do so in groups of so many, the last one filled up with zeros."""
 
 
+_FEW_NUMBERS = 2**16
+"""Inputs of so many numbers are copied in no time."""
+
+
 def whole_columns(rows: int) -> int:
     """Columns that hold so many rows."""
     return -(-rows // COLUMN_STEP) * COLUMN_STEP
@@ -96,6 +100,10 @@ class Block:
         count = len(parameters.table)
         self._runs = [(slice(run.start, run.stop), (run.stop - run.start, -1, -1), run.source) for run in runs]
         self._is_single = parameters.layout.sizes[1] == 1
+        few = count * parameters.layout.sizes[0] * shared.columns <= _FEW_NUMBERS
+        sources = [run.source for run in runs for _ in range(run.start, run.stop)]
+        gathers = few and len(runs) > 1 and not self._is_single
+        self._sources = torch.tensor(sources, device=parameters.table.device) if gathers else None
         self._first = shared.first[:count]
         self._activations: list[_Activation] = [
             _Silu(raw, layer) if parameters.layout.activation == "silu" else _Elu(layer, spare)
@@ -111,15 +119,22 @@ class Block:
         """Fill the layers from rows ``x (sources, features, columns)``."""
         weights, biases, layers = self._parameters.weights, self._parameters.biases, self._layers
         first = self._first_weights()
-        for part, shape, source in self._runs:
+        for part, inputs in self._inputs(x):
             if self._is_single:
-                _shared_product(first[part], x[source], self._into[0][part])
+                _shared_product(first[part], inputs[0], self._into[0][part])
                 self._into[0][part].add_(biases[0][part])
             else:
-                torch.baddbmm(biases[0][part], first[part], x[source].expand(shape), out=self._into[0][part])
+                torch.baddbmm(biases[0][part], first[part], inputs, out=self._into[0][part])
         for place, activation in enumerate(self._activations):
             activation.forward()
             torch.baddbmm(biases[place + 1], weights[place + 1], layers[place], out=self._into[place + 1])
+
+    def _inputs(self, x: Tensor) -> list[tuple[slice, Tensor]]:
+        """Rows of the models ``(models, features, columns)``, run by run. Where they are few, a copy for each model is cheaper than
+        a call for each run."""
+        if self._sources is not None:
+            return [(slice(0, len(self._sources)), x.index_select(0, self._sources))]
+        return [(part, x[source].expand(shape)) for part, shape, source in self._runs]
 
     def _first_weights(self) -> Tensor:
         layout, table = self._parameters.layout, self._parameters.table
@@ -151,11 +166,11 @@ class Block:
     def _first_slopes(self, x: Tensor, slope: Tensor) -> None:
         """The same for the first layer, where the models of a run share their input."""
         torch.sum(slope, -1, keepdim=True, out=self.slopes.biases[0])
-        for part, shape, source in self._runs:
+        for part, inputs in self._inputs(x):
             if self._is_single:
-                _shared_product(slope[part], x[source].mT, self.slopes.weights[0][part])
+                _shared_product(slope[part], inputs[0].mT, self.slopes.weights[0][part])
             else:
-                self.slopes.weights[0][part].copy_(_product(slope[part], x[source].expand(shape), self._products[0][part]))
+                self.slopes.weights[0][part].copy_(_product(slope[part], inputs, self._products[0][part]))
         if self._parameters.layout.gates:
             self._gate_slopes()
 
@@ -200,7 +215,7 @@ class _Memory:
     """What blocks share, since each needs it for a moment only."""
 
     def __init__(self, layout: Layout, models: int, columns: int, like: Tensor, training: bool) -> None:
-        self.training, self._columns = training, columns
+        self.training, self.columns = training, columns
         self._hidden = hidden = layout.sizes[1:-1]
         widest = [max(widths, default=0) for widths in (hidden, hidden[::2], hidden[1::2])]
         self._spare, *self._pair = (_buffer(like, models, width, columns) for width in widest)
@@ -222,7 +237,7 @@ class _Memory:
     slopes_of = layers_of
 
     def _view(self, memory: Tensor, models: int, width: int) -> Tensor:
-        return memory.flatten()[: models * width * self._columns].view(models, width, self._columns)
+        return memory.flatten()[: models * width * self.columns].view(models, width, self.columns)
 
 
 def _buffer(like: Tensor, models: int, width: int, columns: int) -> Tensor:
