@@ -41,3 +41,8 @@ def test_scores_of_the_fidelity_page_stand_in_the_tables() -> None:
     quoted = SCORE.findall((DOCS / "fidelity.md").read_text())
     assert len(quoted) > 10
     assert not [score for score in quoted if score not in tables]
+
+
+def test_the_readme_counts_what_is_near() -> None:
+    (counted,) = re.findall(r"\| all \| .* \| (\d+ of \d+) \|", (DOCS / "results" / "claims.md").read_text())
+    assert f"{counted} are met" in (ROOT / "README.md").read_text()

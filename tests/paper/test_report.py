@@ -65,6 +65,17 @@ def test_tables_show_our_numbers_and_the_papers(small: None, rendered: Path, sma
     assert "4.603(0.075)" in line
 
 
+def test_near_cells_are_counted(rendered: Path) -> None:
+    lines = (rendered / "claims.md").read_text().split("## How near scores are")[1].splitlines()
+    counted = [re.findall(r"(\d+) of (\d+) \|$", line) for line in lines if line.startswith("| ")]
+    *parts, total = [tuple(map(int, found[0])) for found in counted if found]
+    assert len(parts) == 4
+    assert total == tuple(map(sum, zip(*parts, strict=True)))
+    page = (rendered / "table1.md").read_text()
+    assert total[1] > parts[0][1] == page.count(") ✓") + page.count(") ✗")
+    assert parts[0][0] == page.count(") ✓")
+
+
 def test_what_is_missing_is_said_and_not_invented(rendered: Path, tmp_path: Path) -> None:
     page = (rendered / "table1.md").read_text()
     assert "Not run: GDSC release 5." in page

@@ -32,7 +32,19 @@ _P_VALUES = (
 def pages(records: Path) -> list[Page]:
     """All pages, from records alone."""
     made = [Page(name, _PAGES[name][0], _PAGES[name][1](records)) for name in EXPERIMENTS]
-    return [Page("claims", "Which claims hold", claim_blocks(records)), *made]
+    return [Page("claims", "Which claims hold", [*claim_blocks(records), *_nearness(records)]), *made]
+
+
+def _nearness(records: Path) -> list[Block]:
+    """How many scores are near those of the paper's tables of the same name."""
+    rows, all_near, all_compared = [], 0, 0
+    for experiment in (name for name, paper in PAPER_TABLES.items() if name == paper):
+        scores = read_scores(records, experiment)
+        near, compared = near_count(scores)
+        rows.append(row(_PAGES[experiment][0], f"{len(scores.digests)} of {len(scores.units)}", f"{near} of {compared}"))
+        all_near, all_compared = all_near + near, all_compared + compared
+    rows.append(row("all", NOTHING, f"{all_near} of {all_compared}"))
+    return [Heading("How near scores are"), LEGEND, Table(["Table", "units run", "cells near the paper's"], rows)]
 
 
 def _table_page(experiment: str, *, figures: tuple[str, ...], gains: bool = True) -> Callable[[Path], list[Block]]:
