@@ -28,7 +28,7 @@ from gar.paper.experiments import UNIT_EXPERIMENTS, units
 from gar.paper.unit import Unit, flops
 from gar.search import search
 from gar.search.records import Records
-from gar.search.running import _ROUNDS
+from gar.search.running import even_share
 from gar.search.tasks import one_thread
 from gar.stack import Models, StackData, TrainSettings, chunks, train
 
@@ -56,8 +56,7 @@ class Work(NamedTuple):
         """Sizes of chunks, as a search on so many workers cuts them."""
         most = self.most
         if workers > 1:
-            rounds = max(_ROUNDS, math.ceil(math.ceil(self.models / most) / workers))
-            most = min(most, math.ceil(self.models / (rounds * workers)))
+            most = min(most, even_share(self.models, math.ceil(self.models / most), workers))
         parts = math.ceil(self.models / most)
         return [len(part) for part in np.array_split(np.arange(self.models), parts)]
 

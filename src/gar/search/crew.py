@@ -1,5 +1,7 @@
 """Those who compute: this process alone, or workers of joblib, on the engine of the context."""
 
+import multiprocessing
+import signal
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import islice, starmap
@@ -16,6 +18,14 @@ T = TypeVar("T")
 def check_workers(workers: object) -> None:
     if isinstance(workers, bool) or not isinstance(workers, int) or workers == 0:
         raise InputError(f"workers={workers!r} is not a number of workers; use 1 or more, or -1 for one per core")
+
+
+def _undisturbed(function: Callable[..., T], *task: Any) -> T:
+    """A terminal sends Ctrl-C to workers too. Those of loky are ended by this search's own process; left to themselves they would
+    print where they were."""
+    if multiprocessing.current_process().name.startswith("LokyProcess"):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return function(*task)
 
 
 class Crew:
@@ -41,7 +51,7 @@ class Crew:
             yield from starmap(function, tasks)
             return
         with sharing(shared):
-            yield from self._side_by_side(joblib.delayed(function)(*task) for task in tasks)
+            yield from self._side_by_side(joblib.delayed(_undisturbed)(function, *task) for task in tasks)
 
     def _side_by_side(self, calls: Iterator[Any]) -> Generator[Any]:
         try:

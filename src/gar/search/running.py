@@ -150,8 +150,13 @@ def _cut(
     plan = chunks(data, models, settings, limit=limit, dtype=dtype)
     if limit is not None or workers == 1 or not plan:
         return plan
-    rounds = max(min(_ROUNDS, len(models) // (workers * _MANY)), -(-len(plan) // workers))
-    return chunks(data, models, settings, limit=-(-len(models) // (rounds * workers)), dtype=dtype)
+    return chunks(data, models, settings, limit=even_share(len(models), len(plan), workers), dtype=dtype)
+
+
+def even_share(models: int, chunks_in_cache: int, workers: int) -> int:
+    """The most models of a chunk, if every worker gets equally many chunks."""
+    rounds = max(min(_ROUNDS, models // (workers * _MANY)), -(-chunks_in_cache // workers))
+    return -(-models // (rounds * workers))
 
 
 def _trained(crew: Crew, data: StackData, models: Models, plan: list[np.ndarray], job: Job) -> Generator[Part]:
