@@ -4,6 +4,7 @@ import multiprocessing
 import signal
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice, starmap
 from typing import Any, TypeVar
 
@@ -26,6 +27,19 @@ def _undisturbed(function: Callable[..., T], *task: Any) -> T:
     if multiprocessing.current_process().name.startswith("LokyProcess"):
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     return function(*task)
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """The same for workers that are still starting: they inherit that the signal is held back. Here it arrives a moment later."""
+    if not hasattr(signal, "pthread_sigmask"):  # as on Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class Crew:
@@ -59,7 +73,8 @@ class Crew:
         except ValueError:  # not every backend can give results one by one
             yield from self._in_rounds(calls)
             return
-        results = parallel(calls)
+        with _deaf_to_interrupts():
+            results = parallel(calls)
         try:
             for result in results:  # noqa: UP028  ('yield from' would close them here, and not below)
                 yield result
