@@ -1,7 +1,7 @@
 """Those who compute: this process alone, or workers of joblib, on the engine of the context."""
 
-import multiprocessing
 import signal
+import threading
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
@@ -21,25 +21,18 @@ def check_workers(workers: object) -> None:
         raise InputError(f"workers={workers!r} is not a number of workers; use 1 or more, or -1 for one per core")
 
 
-def _undisturbed(function: Callable[..., T], *task: Any) -> T:
-    """A terminal sends Ctrl-C to workers too. Those of loky are ended by this search's own process; left to themselves they would
-    print where they were."""
-    if multiprocessing.current_process().name.startswith("LokyProcess"):
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-    return function(*task)
-
-
 @contextmanager
 def _deaf_to_interrupts() -> Iterator[None]:
-    """The same for workers that are still starting: they inherit that the signal is held back. Here it arrives a moment later."""
-    if not hasattr(signal, "pthread_sigmask"):  # as on Windows
+    """A terminal sends Ctrl-C to workers too. Those started in here ignore it, for the process that started them ends them;
+    on their own they would print where they were. It takes milliseconds, in which Ctrl-C is not heard here either."""
+    if threading.current_thread() is not threading.main_thread():  # Python lets no other thread decide about signals
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
 
 
 class Crew:
@@ -65,7 +58,7 @@ class Crew:
             yield from starmap(function, tasks)
             return
         with sharing(shared):
-            yield from self._side_by_side(joblib.delayed(_undisturbed)(function, *task) for task in tasks)
+            yield from self._side_by_side(joblib.delayed(function)(*task) for task in tasks)
 
     def _side_by_side(self, calls: Iterator[Any]) -> Generator[Any]:
         try:

@@ -22,9 +22,11 @@ from gar.stack.packing import network_layout
 from gar.stack.training import check_training
 
 _ROUNDS = 2
-"""Chunks that each of several workers gets at least: a slow one then holds up the others for half as long. More, and smaller,
-chunks cost more than that saves, and so do these if they have not even so many models:"""
+"""Chunks that each of several workers gets at least, if they are not too small: a slow one then holds up the others for half as
+long. More, and smaller, chunks cost more than that saves."""
+
 _MANY = 32
+"""With fewer models than this a chunk is too small to be cut for that purpose."""
 
 Part = tuple[np.ndarray, History]
 
