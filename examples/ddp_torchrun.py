@@ -8,6 +8,7 @@ are those of one process with all rows. The last line compares with exactly that
 """
 
 import argparse
+import gc
 from collections.abc import Callable
 
 import torch
@@ -65,8 +66,9 @@ def run_in_group(work: Callable[[int, int], None], about: str | None) -> None:
     arguments = read_arguments(about)
     dist.init_process_group("gloo")
     work(arguments.rows, arguments.steps)
-    # Networks are gone by now, and have to be: a DistributedDataParallel that outlives the group may hang at exit, because it then
-    # ends gloo's threads while they wait for Python's lock, which it holds.
+    # Networks must go before their group: one that outlives it ends gloo's threads when Python is taken down, and a thread that waits
+    # for Python's lock just then hangs or aborts the process. References go round in circles there, hence the collection.
+    gc.collect()
     dist.destroy_process_group()
 
 

@@ -1,5 +1,6 @@
 """Groups of real processes that talk through gloo on this machine. They are started once and then take one task after another."""
 
+import gc
 import queue
 import traceback
 from collections.abc import Callable
@@ -65,6 +66,7 @@ def _serve(rank: int, world: int, store: str, tasks: Any, results: Any) -> None:
             results.put((rank, task(rank, world, *arguments), None))
         except Exception:
             results.put((rank, None, traceback.format_exc()))
+    gc.collect()  # networks go before their group: see examples/ddp_torchrun.py
     dist.destroy_process_group()
 
 
