@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import torch
 import torch.distributed as dist
+import torch.distributed.nn
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -66,8 +67,9 @@ def run_in_group(work: Callable[[int, int], None], about: str | None) -> None:
     arguments = read_arguments(about)
     dist.init_process_group("gloo")
     work(arguments.rows, arguments.steps)
-    # Networks must go before their group: one that outlives it ends gloo's threads when Python is taken down, and a thread that waits
-    # for Python's lock just then hangs or aborts the process. References go round in circles there, hence the collection.
+    # The group must end before Python does: a thread of gloo that waits for Python's lock just then hangs or aborts the process. It
+    # ends when nothing holds it, so networks go first (in circles of references, hence the collection), and torch.distributed.nn is
+    # imported above: later, its functions would take the open group as the default of an argument, for good.
     gc.collect()
     dist.destroy_process_group()
 

@@ -40,6 +40,6 @@ def train_in_pieces(rows: int, steps: int) -> None:
 
 if __name__ == "__main__":
     run_in_group(train_in_pieces, __doc__)
-    # DTensor keeps its meshes in a cache, so the group and gloo's threads outlive destroy_process_group. Python must not be taken down
-    # under them: a thread that lets go of its last tensor just then aborts the process. Everything is printed and flushed by now.
+    # DTensor keeps its meshes in a cache, so the group and gloo's threads outlive destroy_process_group. Python must not be taken
+    # down under them: a thread that lets go of its last tensor just then aborts the process. Everything is printed by now.
     os._exit(0)

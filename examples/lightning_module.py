@@ -15,7 +15,7 @@ from typing import Any
 
 import lightning
 import torch
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 from gar import GARLoss
@@ -87,4 +87,6 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
-    gc.collect()  # networks go before their process group, which Lightning closes at exit: docs/cluster.md
+    if distributed.is_initialized():  # Lightning leaves a gloo group open. Why it should be closed, and how: docs/cluster.md
+        gc.collect()
+        distributed.destroy_process_group()
