@@ -18,7 +18,7 @@ from gar.paper.studies import Study
 from gar.vision.agedb import BATCH_SIZE, DECAYS, ENCODER_DECAY, ENCODER_RATE, EPOCHS, RATES, SEEDS, TEMPERATURE, agedb_table
 
 if TYPE_CHECKING:
-    from gar.vision import ImageTable
+    from gar.vision import ImageSettings, ImageTable
 
 TASKS = {"agedb-scratch": "AgeDB, from scratch", "agedb-probe": "AgeDB, linear probe"}
 
@@ -56,20 +56,27 @@ def _folder(name: str) -> Path:
     return default_scratch() / "agedb" / name
 
 
+def _settings(loss: str, parameter: float | None, rate: float, decay: float, seed: int) -> "ImageSettings":
+    """Those of one run; length, batch and scale of ages are the same in all runs of the paper."""
+    from gar.vision import ImageSettings
+
+    return ImageSettings(
+        loss=loss,
+        parameter=parameter,
+        learning_rate=rate,
+        weight_decay=decay,
+        seed=seed,
+        epochs=EPOCHS,
+        batch_size=BATCH_SIZE,
+        standardise=False,
+    )
+
+
 def _scratch(method: str) -> dict[str, Any]:
-    from gar.vision import ImageSettings, Machine, train_study
+    from gar.vision import Machine, train_study
 
     runs = [
-        ImageSettings(
-            loss=method,
-            parameter=parameter,
-            learning_rate=rate,
-            weight_decay=decay,
-            seed=seed,
-            epochs=EPOCHS,
-            batch_size=BATCH_SIZE,
-            standardise=False,
-        )
+        _settings(method, parameter, rate, decay, seed)
         for parameter in registry[method].grid or (None,)
         for rate in RATES
         for decay in DECAYS
@@ -80,19 +87,10 @@ def _scratch(method: str) -> dict[str, Any]:
 
 
 def _probe(method: str) -> dict[str, Any]:
-    from gar.vision import ImageSettings, Machine, image_features, linear_probe, train_images
+    from gar.vision import Machine, image_features, linear_probe, train_images
 
     table = _checked_table()
-    encoder = ImageSettings(
-        loss="rnc",
-        parameter=TEMPERATURE,
-        epochs=EPOCHS,
-        batch_size=BATCH_SIZE,
-        learning_rate=ENCODER_RATE,
-        weight_decay=ENCODER_DECAY,
-        standardise=False,
-        seed=SEEDS[0],
-    )
+    encoder = _settings("rnc", TEMPERATURE, ENCODER_RATE, ENCODER_DECAY, SEEDS[0])
     train_images(table, encoder, _folder("encoder"), machine=Machine(progress=True))
     parts = image_features(table, _folder("encoder") / "last.ckpt")
     best = linear_probe(*parts.values(), loss=method, workers=-1, progress=True).best
