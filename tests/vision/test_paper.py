@@ -1,0 +1,34 @@
+"""The paper's experiments on AgeDB, with few small images and few settings: the images of AgeDB are given by their owners only."""
+
+from pathlib import Path
+
+import pytest
+
+from gar.metrics import METRICS
+from gar.paper import agedb
+from gar.paper.report.agedb import agedb_blocks
+from gar.paper.report.blocks import Page, markdown
+from gar.paper.studies import nothing
+from gar.vision import read_images, write_clocks
+from tests.vision.conftest import small_network
+
+
+@pytest.fixture
+def few(small: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gar.vision.encoder.resnet18", small_network)  # also where weights are read again
+    table = read_images(write_clocks(tmp_path / "clocks", count=100, size=32), number="minutes")
+    monkeypatch.setattr(agedb, "agedb_table", lambda: table)
+    monkeypatch.setattr(agedb, "default_scratch", lambda: tmp_path / "scratch")
+    for name, value in {"EPOCHS": 1, "BATCH_SIZE": 16, "RATES": (0.01, 0.05), "DECAYS": (1e-4,), "SEEDS": (1, 2)}.items():
+        monkeypatch.setattr(agedb, name, value)
+
+
+@pytest.mark.parametrize("task", list(agedb.TASKS))
+def test_images_come_to_the_paper_s_table(task: str, few: None, tmp_path: Path) -> None:
+    (study,) = agedb.agedb_studies([task], ["mae"])
+    record = study._replace(lacking=nothing).run(tmp_path)
+    page = markdown(Page("agedb", "AgeDB", agedb_blocks(tmp_path)))
+    assert "1 of " in page
+    for metric in METRICS:
+        mean, deviation = record["test"][metric]
+        assert f"{mean:.3f}({deviation:.3f})" in page
