@@ -35,6 +35,7 @@ def list_sets() -> None:
 def info(name: str) -> None:
     """What a data set is: size, licence, citation, and what to know about it."""
     from gar.datasets import available, data_home, describe
+    from gar.datasets.home import notes_on
 
     entry = describe(name)
     lines = {
@@ -50,7 +51,7 @@ def info(name: str) -> None:
         "state": "ready" if available(name) else "not here",
     }
     click.echo(click.style(entry.title, bold=True))
-    for label, text in [*lines.items(), *(("note", quirk) for quirk in entry.quirks)]:
+    for label, text in [*lines.items(), *(("note", note) for note in notes_on(entry))]:
         click.echo(textwrap.fill(f"{label + ':':<10} {text}", width=_WIDTH, subsequent_indent=" " * 11))
 
 

@@ -49,6 +49,13 @@ def located(name: str, *, home: Folder = None) -> list[Path]:
     return [place for place in places if place is not None]
 
 
+def notes_on(entry: DataSet, home: Folder = None) -> tuple[str, ...]:
+    """What to know of a data set, and of those of its files here that are known copies instead of the original."""
+    places = [(file, find(file, home)) for file in entry.files if file.known_copies]
+    notes = (file.known_copies.get(sha256_of(place)) for file, place in places if place is not None)
+    return (*entry.quirks, *(note for note in notes if note is not None))
+
+
 def how_to_get(entry: DataSet, missing: list[str], home: Folder) -> str:
     """One line: the command, or which file to put where by hand."""
     wanted = " and ".join(str(data_home(home) / name) for name in missing)

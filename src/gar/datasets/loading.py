@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from gar.datasets.catalog import DataSet, File, describe
+from gar.datasets.catalog import DataSet, describe
 from gar.datasets.gdsc import drugs_and_features
-from gar.datasets.home import Folder, located, sha256_of
+from gar.datasets.home import Folder, located, notes_on
 from gar.datasets.reading import read_table
 from gar.datasets.synthetic import sine, squared_sine
 from gar.datasets.table import Table
@@ -60,7 +60,7 @@ def load(name: str, *, home: Folder = None) -> Table:
         feature_names=tuple(map(str, parts.x.columns)),
         target_names=tuple(map(str, parts.y.columns)),
         groups=parts.groups,
-        notes=entry.quirks + _notes_on_files(entry.files, files),
+        notes=notes_on(entry, home),
         source=source,
     )
     _check_counts(table, entry)
@@ -128,13 +128,6 @@ _LOADERS: dict[str, Callable[[Sequence[Path]], Parts]] = {
     "squared-sine": _curve(squared_sine),
     "diabetes": _diabetes,
 }
-
-
-def _notes_on_files(files: Sequence[File], places: Sequence[Path]) -> tuple[str, ...]:
-    """What is known of a copy that is not the original."""
-    pairs = zip(files, places, strict=True)
-    notes = (file.known_copies.get(sha256_of(place), "") for file, place in pairs if file.known_copies)
-    return tuple(note for note in notes if note)
 
 
 def _check_counts(table: Table, entry: DataSet) -> None:

@@ -17,7 +17,7 @@ from gar.paper.scores import mean_ranks, result
 from gar.report.style import CHAMPION, NOTHING, percent, short
 from gar.report.style import METRICS as TITLES
 
-HOLDS, FAILS = "holds", "does not hold"
+HOLDS, FAILS, OPEN = "holds", "does not hold", "open"
 AS_FAST = 1.1
 """GAR's epoch is called as fast as MAE's up to this ratio."""
 RECOMMENDED_BATCHES = ("32", "64", "128")
@@ -50,11 +50,11 @@ def claim_blocks(records: Path) -> list[Block]:
     return blocks
 
 
-def _verdict(flags: Sequence[bool], *, whole: bool) -> str:
-    """Of what was run; the rest is said."""
+def _verdict(flags: Sequence[bool], *, whole: bool, otherwise: str = FAILS) -> str:
+    """Of what was run; the rest is said. ``otherwise`` is the word unless all flags are set."""
     if not flags:
         return NOT_RUN
-    answer = HOLDS if all(flags) else FAILS
+    answer = HOLDS if all(flags) else otherwise
     count = f"{sum(flags)} of {len(flags)}"
     return f"{answer} ({count}{'' if whole else ', not all was run'})"
 
@@ -158,7 +158,8 @@ def _alpha_range(records: Path) -> Claim:
         "Counted: tasks and metrics whose best alpha is inside the range. Nothing outside of it was tried, so a best value at an "
         "end leaves open whether the range is too narrow."
     )
-    return Claim(text, counted, _verdict(flags, whole=len(scores.run_tasks) == len(scores.tasks)), Table(columns, rows))
+    verdict = _verdict(flags, whole=len(scores.run_tasks) == len(scores.tasks), otherwise=OPEN)
+    return Claim(text, counted, verdict, Table(columns, rows))
 
 
 def _small_batches(records: Path) -> Claim:

@@ -7,7 +7,7 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from gar.paper import published
 from gar.paper.digest import Digest
@@ -43,19 +43,26 @@ def _score_panel(scores: Scores, task: str, metric: str, *, is_first: bool) -> D
         paper = {f"{unit.variant} paper": scores.published(task, unit.variant, metric) for unit in all_units}
         frame = with_room(*common_range({name: _reach(one) for name, one in (ours | paper).items() if one is not None}))
         for place, (one, theirs) in enumerate(zip(ours.values(), paper.values(), strict=True)):
-            look = looks[all_units[place].variant]
-            if one is not None and frame[0] <= one.mean <= frame[1]:
-                axes.errorbar(one.mean, place - 0.14, xerr=one.sd, color=look.light, marker="o", markersize=4, linewidth=1.2)
-            elif one is not None:
-                point_beyond(axes, place, one.mean, frame, look)
-            if theirs is not None:
-                axes.errorbar(theirs.mean, place + 0.2, xerr=theirs.sd, color=MUTED, marker="o", **_HOLLOW)
+            color = looks[all_units[place].variant].light
+            _draw_score(axes, place - 0.14, one, frame, color, {"markersize": 4, "linewidth": 1.2})
+            _draw_score(axes, place + 0.2, theirs, frame, MUTED, _HOLLOW)
         axes.set_yticks(range(len(all_units)), [unit.title for unit in all_units] if is_first else [""] * len(all_units))
         axes.set(ylim=(len(all_units) - 0.5, -0.5), xlim=frame)
         few_ticks(axes, 4, None)
         label(axes, TASKS[task], TITLES[metric][0])
 
     return draw
+
+
+def _draw_score(
+    axes: Axes, place: float, one: Result | published.Score | None, frame: tuple[float, float], color: str, style: dict[str, Any]
+) -> None:
+    if one is None:
+        return
+    if frame[0] <= one.mean <= frame[1]:
+        axes.errorbar(one.mean, place, xerr=one.sd, color=color, marker="o", **style)
+    else:
+        point_beyond(axes, place, one.mean, frame, color)
 
 
 def _reach(one: Result | published.Score) -> np.ndarray:
@@ -200,6 +207,8 @@ def _runtime_panel(times: Mapping[tuple[str, str], Mapping[str, Any]], task: str
             if (theirs := paper.get((task, method, "all"))) is not None:
                 axes.plot(1e3 * theirs.mean, place, "o", color=MUTED, **_HOLLOW)
         axes.set_xscale("log")
+        low, high = axes.get_xlim()
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 60 * low else (1,)))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.set_yticks(range(len(METHODS)), list(METHODS.values()) if is_first else [""] * len(METHODS))

@@ -231,11 +231,11 @@ def with_room(low: float, high: float, share: float = 0.06) -> tuple[float, floa
     return low - room, high + room
 
 
-def point_beyond(axes: Axes, place: float, value: float, frame: tuple[float, float], look: Look) -> None:
+def point_beyond(axes: Axes, place: float, value: float, frame: tuple[float, float], color: str, key: str | None = None) -> None:
     """A value too far off to be drawn: its number at the edge, and an arrow."""
     is_right = value > frame[1]
     text, where, side = (f"{short(value)} →", 1.0, "right") if is_right else (f"← {short(value)}", 0.0, "left")
-    axes.text(where, place, text, transform=axes.get_yaxis_transform(), ha=side, va="center", color=look.light, gid=look.key)
+    axes.text(where, place, text, transform=axes.get_yaxis_transform(), ha=side, va="center", color=color, gid=key)
 
 
 def few_ticks(axes: Axes, x: int | None = 5, y: int | None = 5) -> None:

@@ -32,7 +32,7 @@ def _draw_scores(axes: Axes, view: View, metric: str) -> None:
     for place, method in enumerate(order):
         look, one = view.look(method), score(method, metric)
         if not frame[0] <= one.mean <= frame[1]:
-            point_beyond(axes, place, one.mean, frame, look)
+            point_beyond(axes, place, one.mean, frame, look.light, look.key)
             continue
         axes.plot(method.scores[metric], [place] * len(method.scores[metric]), "o", color=look.light, markersize=3.6, alpha=0.45,
                   markeredgewidth=0, gid=look.key)  # fmt: skip
@@ -137,7 +137,7 @@ def _draw_ranges(axes: Axes, view: View, tuned: Sequence[Method], metric: str) -
         look, entries = view.look(method), _by_value(method)
         means = np.array([_mean(entry, metric) for entry in entries])
         if not frame[0] <= np.nanmedian(means) <= frame[1]:
-            point_beyond(axes, place, float(np.nanmedian(means)), frame, look)
+            point_beyond(axes, place, float(np.nanmedian(means)), frame, look.light, look.key)
         axes.plot([min(means), max(means)], [place, place], color=look.light, linewidth=2.5, alpha=0.35, gid=look.key)
         axes.plot(means, [place] * len(means), "o", color=look.light, markersize=4, gid=look.key)
         values = ", ".join(short(entry.value) for entry in entries)
