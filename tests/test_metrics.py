@@ -152,6 +152,15 @@ def test_perfect_and_reversed() -> None:
     assert torch.allclose(all_metrics(-target, target)[2:4], torch.tensor([-1.0, -1.0]).double())
 
 
+def test_labels_of_any_kind() -> None:
+    """Such as come out of a model in half precision, or are computed by one."""
+    pred, target, weight = torch.randn(3, 9).unbind()
+    half = metrics.mae(pred.bfloat16(), target.bfloat16(), weight=weight.abs().bfloat16())
+    whole = metrics.mae(pred.bfloat16().float(), target.bfloat16().float(), weight=weight.abs().bfloat16().float())
+    assert half == whole
+    assert metrics.mae(pred, target.clone().requires_grad_()) == metrics.mae(pred, target)
+
+
 def test_errors() -> None:
     with pytest.raises(InputError, match="pred has shape"):
         all_metrics(torch.zeros(3), torch.zeros(3, 1))

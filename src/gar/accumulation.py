@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from gar.errors import InputError
+from gar.errors import InputError, whole_number
 from gar.functional._given_gradient import with_gradient
 
 Output = Tensor | tuple[Tensor, ...]
@@ -156,8 +156,7 @@ def _as_tuple(outputs: Output) -> tuple[Tensor, ...]:
 
 def _places(inputs: tuple[Tensor, ...], target: Tensor, size: int) -> list[slice]:
     """Where parts begin and end. An empty batch is one empty part: under DDP this rank must take part in the exchange."""
-    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-        raise InputError(f"size={size!r} is not a number of rows; use a whole number from 1")
+    size = whole_number(size, "size")
     rows = {len(one) for one in (*inputs, target)}
     if len(rows) != 1:
         raise InputError(f"x and target have {sorted(rows)} rows; expected the same number")

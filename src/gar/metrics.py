@@ -145,13 +145,13 @@ class Evaluator:
         if weight.shape != (rows,):
             raise InputError(f"weight has shape {tuple(weight.shape)}; expected one value per row: ({rows},)")
         check_weight(weight)
-        counts = weight.detach().cpu().numpy().astype(np.float64)
+        counts = _array(weight).astype(np.float64)
         return None if np.all(counts == 1) else counts
 
     def __call__(self, pred: Tensor) -> Tensor:
         """Metrics ``(..., 5)`` of predictions ``(..., batch, targets)``, or ``(batch,)`` for labels of that shape."""
         self._check(pred)
-        columns = _as_columns(pred.detach())
+        columns = _as_columns(pred)
         with np.errstate(all="ignore"):  # what is not finite shows in the result
             values = self._of_incomplete(columns) if self._complete is None else _evaluate(columns, self._complete)
             if pred.ndim > 1:
@@ -190,7 +190,14 @@ class Evaluator:
 
 def _as_columns(values: Tensor) -> np.ndarray:
     """``(n,)`` as it is, ``(..., n, targets)`` as ``(..., targets, n)``, in memory of that order."""
-    return (values if values.ndim == 1 else values.mT).contiguous().cpu().numpy()
+    return _array(values if values.ndim == 1 else values.mT)
+
+
+def _array(values: Tensor) -> np.ndarray:
+    """For numpy, which has no bfloat16."""
+    values = values.detach().contiguous().cpu()
+    array: np.ndarray = (values.float() if values.dtype == torch.bfloat16 else values).numpy()
+    return array
 
 
 def _incomplete(labels: np.ndarray, keep: np.ndarray, counts: np.ndarray | None) -> list[_Part | None]:

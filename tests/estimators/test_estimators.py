@@ -10,7 +10,8 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, make_regression
-from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, GroupKFold, LeaveOneOut, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
@@ -38,7 +39,7 @@ def table(rows: int = 120, targets: int = 1) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("estimator", [GARRegressor(epochs=30), GARRegressorCV(**{**QUICK_CV, "epochs": 30})], ids=["one", "cv"])
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning", "ignore:a fold leaves")  # its tables are small
 def test_every_check_of_scikit_learn(estimator: Any) -> None:
     """With an empty list of expected failures."""
     results = check_estimator(estimator, expected_failed_checks={})
@@ -230,6 +231,45 @@ def test_it_learns_the_diabetes_table() -> None:
     assert cross_val_score(model, x, y, cv=3).mean() > 0.4
 
 
+@pytest.mark.parametrize("encoding", [None, "waves"])
+def test_a_feature_that_never_varied_tells_nothing_later(encoding: str | None) -> None:
+    x, y = table(60)
+    x[:, 4] = 0.1
+    model = GARRegressor(epochs=5, encoding=encoding, random_state=0).fit(x, y)
+    other = x.copy()
+    other[:, 4] = np.linspace(-50000, 50000, 60)
+    np.testing.assert_allclose(model.predict(other), model.predict(x), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("rows", "cv"), [(10, 5), (24, LeaveOneOut())], ids=["ten rows", "one left out"])
+def test_few_rows_left_out_are_scored_by_their_errors(rows: int, cv: Any) -> None:
+    """Two rows have a correlation of 1 or -1 and one row has none: untrained networks would win."""
+    x = np.random.default_rng(0).normal(size=(rows, 3))
+    y = x @ [1.0, 2.0, 3.0]
+    with pytest.warns(UserWarning, match="too few to choose by pearson; 'mae' is used instead"):
+        model = quick(cv=cv, epochs=60, scoring="pearson").fit(x, y)
+    assert model.scoring_ == "mae"
+    assert model.best_score_ < 0
+    assert model.score(x, y) > 0.9
+    assert quick(cv=2, scoring="pearson").fit(x, y).scoring_ == "pearson"
+
+
+def test_numbers_of_numpy_in_a_grid() -> None:
+    search = GridSearchCV(GARRegressor(random_state=0), {"epochs": np.arange(2, 4)}, cv=2).fit(X, Y)
+    assert search.best_params_["epochs"] in (2, 3)
+    whole, numpy, nothing = (quick(cv=cv, epochs=3, learning_rates=(1e-2,)).fit(X, Y) for cv in (5, np.int64(5), None))
+    np.testing.assert_array_equal(whole.predict(X), numpy.predict(X))
+    np.testing.assert_array_equal(whole.predict(X), nothing.predict(X))
+
+
+def test_what_failed_to_fit_does_not_predict() -> None:
+    model = GARRegressor(batch_size=0)
+    with pytest.raises(InputError):
+        model.fit(X, Y)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
 X, Y = table(30)
 
 
@@ -246,6 +286,8 @@ X, Y = table(30)
         (lambda: quick(encoding="splines").fit(X, Y), "encoding='splines' is unknown"),
         (lambda: quick(cv=31).fit(X, Y), "cv=31 folds are asked of n_samples=30 rows"),
         (lambda: quick(cv=1).fit(X, Y), "cv=1"),
+        (lambda: quick(cv=GroupKFold(3)).fit(X, Y), r"cv=list\(splitter.split\(X, y, groups\)\)"),
+        (lambda: quick().fit(X, np.where(np.arange(30) < 2, Y, np.nan)), "leaves out no row with a label"),
         (lambda: quick().fit(X, np.ones(30)), "target 0 is 1 in all rows"),
         (lambda: GARRegressor().fit(X, np.full((30, 1), np.nan)), "target 0 has no label at all"),
         (lambda: GARRegressor(hidden_sizes="wide").fit(X, Y), "hidden_sizes='wide' is unknown"),
@@ -254,7 +296,7 @@ X, Y = table(30)
         (lambda: GARRegressor(loss_options={"delta": 1}).fit(X, Y), "loss_options has 'delta', but 'gar' takes alpha"),
         (lambda: GARRegressor(loss_options={"alpha": 1}).fit(X, Y), "alpha is given to the models and in loss_options"),
         (lambda: GARRegressor(device="gpu").fit(X, Y), "device='gpu' is not known to torch"),
-        (lambda: GARRegressor(hidden_sizes=("a",)).fit(X, Y), "hidden_sizes='a' is not a positive whole number"),
+        (lambda: GARRegressor(hidden_sizes=("a",)).fit(X, Y), "hidden_sizes='a' is not a whole number of 1 or more"),
         (lambda: quick(n_jobs=0).fit(X, Y), "workers=0"),
         (lambda: GARRegressor(learning_rate=0.0).fit(X, Y), "learning_rate holds 0"),
         (lambda: GARRegressor(optimizer="lbfgs").fit(X, Y), "optimizer='lbfgs' is unknown"),

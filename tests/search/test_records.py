@@ -293,8 +293,8 @@ def test_structures_do_not_run_together() -> None:
 
 @pytest.mark.parametrize("value", [torch.Generator(), print, np.array([object()])])
 def test_settings_that_cannot_be_told_apart_are_refused(tmp_path: Path, value: object) -> None:
-    settings = TrainSettings(loss="ranksim", loss_options={"generator": value}, batch_size=32)  # a loss that takes one
-    with pytest.raises(InputError, match=r"loss_options\.generator"):
+    settings = TrainSettings(loss="ranksim", loss_options={"gamma": value}, batch_size=32)
+    with pytest.raises(InputError, match=r"loss_options\.gamma"):
         search(small_data(), small_models(), settings, records=tmp_path)
 
 

@@ -50,7 +50,12 @@ def bad_x(value: float) -> np.ndarray:
         (lambda: TrainSettings(schedule="step"), "schedule='step' is unknown"),  # type: ignore[arg-type]
         (lambda: TrainSettings(monitor="loss"), "monitor='loss' is unknown"),  # type: ignore[arg-type]
         (lambda: TrainSettings(keep_best="loss"), "keep_best='loss' is unknown"),  # type: ignore[arg-type]
-        (lambda: TrainSettings(epochs=0), "epochs=0 is not a positive"),
+        (lambda: TrainSettings(epochs=0), "epochs=0 is not a whole number of 1 or more"),
+        (lambda: TrainSettings(hidden_sizes=16), r"hidden_sizes=16 is not a sequence.*write \(16,\)"),  # type: ignore[arg-type]
+        (lambda: TrainSettings(milestones=5), "milestones=5 is not a sequence"),  # type: ignore[arg-type]
+        (lambda: TrainSettings(betas=(0.9,)), "betas="),  # type: ignore[arg-type]
+        (lambda: TrainSettings(loss="ranksim", loss_options={"process_group": "world"}), "loss_options has 'process_group'"),
+        (lambda: Models(learning_rate=[0.1, np.inf]), "learning_rate holds inf"),
         (lambda: TrainSettings(batch_size=2.5), "batch_size=2.5"),  # type: ignore[arg-type]
         (lambda: TrainSettings(hidden_sizes=(3, 0)), "hidden_sizes=0"),
         (lambda: TrainSettings(patience=0), "patience=0"),
@@ -126,6 +131,50 @@ def test_scaling_uses_training_rows_and_survives_constant_columns() -> None:
     assert scaling.scale.tolist() == [1.0, 1.0, 1.0]
     given = Fold(np.arange(6), np.array([6]), np.array([7]), features=scaling)
     assert StackData(X, Y, [given], scale_features=True).folds[0].features is scaling
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("rows", [7, 60, 1001])
+def test_rounding_does_not_make_a_constant_column_vary(rows: int, dtype: torch.dtype) -> None:
+    """The mean of many 0.1 may be a bit off; a test row with 0.3 would become 1e16 if it were divided by that bit."""
+    constant = torch.full((rows, 2), 0.1, dtype=dtype) * torch.tensor([1.0, -1e9], dtype=dtype)
+    for weight in (None, torch.rand(rows)):
+        scaling = Scaling.of(constant, weight)
+        assert scaling.scale.tolist() == [1.0, 1.0]
+        torch.testing.assert_close(scaling.center, constant[0])
+
+
+def test_weights_of_scaling_are_copies() -> None:
+    values = torch.randn(20, 3, dtype=torch.float64)
+    values[4, 1] = torch.nan
+    weight = torch.randint(0, 4, (20,))
+    weighted, copied = Scaling.of(values, weight), Scaling.of(values.repeat_interleave(weight, 0))
+    torch.testing.assert_close(weighted.center, copied.center)
+    torch.testing.assert_close(weighted.scale, copied.scale)
+    values[weight == 0] = 1e6  # what does not count
+    torch.testing.assert_close(Scaling.of(values, weight).scale, weighted.scale)
+
+
+def test_scaling_in_a_table_counts_rows_by_their_weights() -> None:
+    x, weight = torch.randn(10, 2), torch.tensor([0.0, 1, 2, 3, 1, 1, 1, 1, 1, 1])
+    data = StackData(x, Y, FOLDS, sample_weight=weight, scale_features=True, scale_labels=True)
+    expected = Scaling.of(x[:6].repeat_interleave(weight[:6].long(), 0))
+    assert isinstance(data.folds[0].features, Scaling)
+    torch.testing.assert_close(data.folds[0].features.center, expected.center)
+    torch.testing.assert_close(data.folds[0].features.scale, expected.scale)
+
+
+def test_validation_rows_that_do_not_count() -> None:
+    weight = np.ones(10)
+    weight[[6, 7]] = 0.0
+    with pytest.raises(InputError, match="no validation labels that count"):
+        train(StackData(X, Y, FOLDS, sample_weight=weight), Models(), replace(SETTINGS, keep_best="mae"))
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    given = TrainSettings(epochs=np.int64(3), batch_size=np.int32(4), hidden_sizes=np.array([4, 2]), patience=np.int8(2))  # type: ignore[arg-type]
+    assert given == TrainSettings(epochs=3, batch_size=4, hidden_sizes=(4, 2), patience=2)
+    assert type(given.epochs) is int
 
 
 def test_batches() -> None:

@@ -4,6 +4,7 @@ import copy
 
 import pytest
 import torch
+from torch import nn
 
 from gar.errors import InputError
 from gar.stack import Layout, StackedMLP
@@ -99,5 +100,24 @@ def test_errors() -> None:
         StackedMLP.initial((3,), seeds=[1])
     with pytest.raises(InputError, match="expected \\(models"):
         StackedMLP(Layout((3, 2)), torch.zeros(4, 5))
-    with pytest.raises(InputError, match="no linear layer"):
-        StackedMLP.from_modules([torch.nn.Sequential(torch.nn.ELU())])
+    with pytest.raises(InputError, match="modules is empty"):
+        StackedMLP.from_modules([])
+
+
+@pytest.mark.parametrize(
+    ("layers", "message"),
+    [
+        ([nn.ELU()], r"layer 0 of module 1 is ELU"),
+        ([nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1)], r"layer 1 of module 1 is ReLU"),
+        ([nn.Linear(2, 4), nn.ELU(alpha=0.5), nn.Linear(4, 1)], r"layer 1 of module 1 is ELU\(alpha=0.5\)"),
+        ([nn.Linear(2, 4), nn.SiLU(), nn.Linear(4, 3), nn.ELU(), nn.Linear(3, 1)], r"layer 3 of module 1 is ELU"),
+        ([nn.Linear(2, 4, bias=False), nn.ELU(), nn.Linear(4, 1)], r"layer 0 of module 1 is Linear\(.*bias=False"),
+        ([nn.Linear(2, 4), nn.ELU(), nn.Linear(4, 1), nn.ELU()], "module 1 has 4 layers"),
+        ([nn.Linear(2, 5), nn.ELU(), nn.Linear(5, 1)], "networks of a stack have one architecture"),
+    ],
+)
+def test_networks_that_are_no_stack(layers: list[nn.Module], message: str) -> None:
+    """Another network must not quietly become one of the stack's kind."""
+    right = nn.Sequential(nn.Linear(2, 4), nn.ELU(), nn.Linear(4, 1))
+    with pytest.raises(InputError, match=message):
+        StackedMLP.from_modules([right, nn.Sequential(*layers)])

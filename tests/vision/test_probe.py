@@ -211,7 +211,7 @@ X, Y = (torch.as_tensor(values) for values in parts()[2])
         (parts(), {"loss": "conr"}, "loss='conr' trains features"),
         (parts(), {"loss": "mae", "parameters": (1.0,)}, "loss='mae' has no parameter to tune"),
         (parts(20, 20, 20), {}, "train has 20 rows, fewer than batch_size=32; use batch_size=20 or less"),
-        (parts(), {"batch_size": 0}, "batch_size=0 is not a positive whole number"),
+        (parts(), {"batch_size": 0}, "batch_size=0 is not a whole number of 1 or more"),
         (parts(), {"seeds": ()}, "there is nothing to train; give at least one seed"),
         (parts(), {"learning_rates": (-1.0,)}, "learning_rate holds -1.0"),
         (spoilt(2, (X[:, 1:], Y)), {}, "features have different widths: {'train': 24, 'valid': 24, 'test': 23}; take all of them"),

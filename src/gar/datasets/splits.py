@@ -4,6 +4,7 @@ from typing import Literal
 from zipfile import BadZipFile
 
 import numpy as np
+import torch
 from sklearn.model_selection import GroupKFold, KFold
 
 from gar.datasets.catalog import describe
@@ -12,6 +13,7 @@ from gar.datasets.table import Table
 from gar.errors import InputError
 from gar.functional._inputs import check_choice
 from gar.stack import StackData
+from gar.stack.data import proper_scale
 
 Features = Literal["whole", "train", "none"]
 """Standardised with statistics of the whole table (as the paper's authors did), of each fold's training rows, or not at all."""
@@ -142,8 +144,8 @@ def _stack(x: np.ndarray, y: np.ndarray, parts: list[Parts], features: Features,
     check_choice(features, ("whole", "train", "none"), "features")
     check_choice(labels, ("raw", "train"), "labels")
     if features == "whole":
-        spread = x.std(0)
-        x = (x - x.mean(0)) / np.where(spread > 0, spread, 1.0)
+        mean, deviation = x.mean(0), x.std(0)
+        x = (x - mean) / proper_scale(torch.from_numpy(deviation), torch.from_numpy(mean)).numpy()
     return StackData(x, y, parts, scale_features=features == "train", scale_labels=labels == "train")
 
 

@@ -46,7 +46,7 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
         """Predictions in the units of the labels, ``(rows,)`` or ``(rows, targets)`` as in ``fit``."""
-        check_is_fitted(self)
+        check_is_fitted(self, "networks_")
         x = torch.tensor(validate_data(self, X, dtype=np.float64, reset=False))
         folds = enumerate(self.scalings_)
         mean: np.ndarray = torch.stack([fold_predictions(self.networks_, place, fold, x) for place, fold in folds]).mean(0).numpy()

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import torch
 
 from gar.errors import InputError
-from gar.stack import Fold, Scaling, StackData
+from gar.stack import StackData
 
 Split = tuple[np.ndarray, np.ndarray]
 """Row numbers to train on, and to validate with."""
@@ -50,21 +49,9 @@ def stack_data(rows: Rows, splits: Sequence[Split], *, scale_labels: bool = True
             blocks.append(rows.take(part).merged())
             places.append(np.arange(start, start + len(blocks[-1].weight)))
             start += len(places[-1])
-        train = blocks[-2]
-        if len(train.weight) == 0:
+        if len(places[0]) == 0:
             raise InputError(f"no row of fold {number} counts in training: all its sample_weight are zero")
-        labels = _scaling(train.y, train.weight) if scale_labels else None
-        folds.append(Fold(places[0], places[1], np.arange(0), _scaling(train.x, train.weight), labels))
+        folds.append((*places, np.arange(0)))
     x, y, weight = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
-    return StackData(x, y, folds, sample_weight=None if np.all(weight == 1) else weight)
-
-
-def _scaling(values: np.ndarray, weight: np.ndarray) -> Scaling:
-    """Weighted mean and standard deviation of each column, missing values left out; a constant column has scale 1."""
-    counts = np.where(np.isnan(values), 0.0, weight[:, None])
-    total = np.maximum(counts.sum(0), np.finfo(float).tiny)
-    known = np.nan_to_num(values)
-    center = (counts * known).sum(0) / total
-    spread = np.sqrt((counts * (known - center) ** 2).sum(0) / total)
-    constant = spread <= 8 * np.finfo(float).eps * np.abs(center)
-    return Scaling(torch.from_numpy(center), torch.from_numpy(np.where(constant, 1.0, spread)))
+    counts = None if np.all(weight == 1) else weight
+    return StackData(x, y, folds, sample_weight=counts, scale_features=True, scale_labels=scale_labels)

@@ -1,8 +1,10 @@
 """A grid of networks over all folds, trained as one program, in the manner of LassoCV."""
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import product
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ from gar.estimators._table import Rows, Split, stack_data
 from gar.estimators._tryout import Candidate, Recipe, Tryout, try_out
 from gar.functional._inputs import check_choice
 from gar.losses import registry
-from gar.metrics import METRICS
+from gar.metrics import LARGER_IS_BETTER, METRICS
 from gar.search import search
 from gar.stack import History, Models, StackData, StackedMLP, TrainSettings
 from gar.tables import DEFAULT, PAPER, encoded, train_rows, train_settings
@@ -28,6 +30,9 @@ _SHORT = 6
 
 _PART = 3
 """One in so many combinations is tried on more than one fold."""
+
+_FEWEST = 5
+"""Rows that a fold must leave out for correlations and R2 to say something."""
 
 
 class GARRegressorCV(NetworkRegressor):
@@ -49,7 +54,8 @@ class GARRegressorCV(NetworkRegressor):
             nothing; None is their standardised numbers alone; ``"auto"`` tries both.
         epochs: passes over the rows.
         cv: number of folds, a splitter of scikit-learn, or a list of (train, test) rows.
-        scoring: ``"pearson"``, ``"spearman"``, ``"r2"``, ``"mae"`` or ``"rmse"`` on the rows left out.
+        scoring: ``"pearson"``, ``"spearman"``, ``"r2"``, ``"mae"`` or ``"rmse"`` on the rows left out. The first three need five
+            of them in every fold; with fewer, ``"mae"`` is used, and a warning says so.
         shortlist: how many combinations are trained in full. A sixth of the epochs decides: of all combinations on one fold, of the
             better third on the others too. None trains all.
         refit: ``"mean"`` of the winners of all folds, or ``"best"``.
@@ -64,6 +70,7 @@ class GARRegressorCV(NetworkRegressor):
         device: ``"auto"`` uses a GPU if there is one.
 
     Attributes:
+        scoring_: the score that chose.
         alpha_: the alpha that is best over all folds (for GAR).
         best_params_: the whole combination.
         best_score_: its mean score over the folds; errors count negative, as everywhere in scikit-learn.
@@ -138,7 +145,9 @@ class GARRegressorCV(NetworkRegressor):
         self._check_choices()
         rows = self._checked_rows(X, y, sample_weight)
         seed = drawn_seed(self.random_state)
-        tables = self._encoded(stack_data(rows, self._splits(rows, seed), scale_labels=self.preset is None), seed)
+        data = stack_data(rows, self._splits(rows, seed), scale_labels=self.preset is None)
+        self.scoring_ = self._able_scoring(data)
+        tables = self._encoded(data, seed)
         tryouts = self._tryouts(tables, seed)
         self._report(tryouts)
         winners = self._winners(tryouts[-1])
@@ -168,10 +177,29 @@ class GARRegressorCV(NetworkRegressor):
     def _splits(self, rows: Rows, seed: int) -> list[Split]:
         """Shuffled folds for a number; a splitter or a list of splits is taken as it is."""
         count = len(rows.weight)
-        if isinstance(self.cv, int) and not 2 <= self.cv <= count:
-            raise InputError(f"cv={self.cv} folds are asked of n_samples={count} rows; use 2 folds or more, and no more than rows")
-        splitter = KFold(self.cv, shuffle=True, random_state=seed) if isinstance(self.cv, int) else check_cv(self.cv)
-        return [(np.asarray(train), np.asarray(valid)) for train, valid in splitter.split(rows.x, rows.y)]
+        cv = 5 if self.cv is None else int(self.cv) if isinstance(self.cv, Integral) else self.cv
+        if isinstance(cv, int) and not 2 <= cv <= count:
+            raise InputError(f"cv={cv} folds are asked of n_samples={count} rows; use 2 folds or more, and no more than rows")
+        splitter = KFold(cv, shuffle=True, random_state=seed) if isinstance(cv, int) else check_cv(cv)
+        try:
+            return [(np.asarray(train), np.asarray(valid)) for train, valid in splitter.split(rows.x, rows.y)]
+        except ValueError as error:
+            advice = "it may be a list of splits: cv=list(splitter.split(X, y, groups))"
+            raise InputError(f"cv={cv} cannot split these rows ({error}); {advice}") from error
+
+    def _able_scoring(self, data: StackData) -> str:
+        """``scoring``, or MAE where some fold has too few rows for it: of two points, any rising line has a perfect correlation."""
+        fewest = min(int((~data.y[fold.valid].isnan().all(1)).sum()) for fold in data.folds)
+        if fewest == 0:
+            raise InputError(f"cv={self.cv} makes a fold that leaves out no row with a label and a weight; use fewer folds")
+        if fewest >= _FEWEST or not LARGER_IS_BETTER[self.scoring]:
+            return self.scoring
+        warnings.warn(
+            f"a fold leaves {fewest} rows out, too few to choose by {self.scoring}; 'mae' is used instead. Use fewer folds, or "
+            "scoring='mae'",
+            stacklevel=3,
+        )
+        return "mae"
 
     @property
     def _parameter(self) -> tuple[str | None, Sequence[float] | None]:
@@ -198,7 +226,7 @@ class GARRegressorCV(NetworkRegressor):
         """
         epochs, candidates, folds = int(self._recipe["epochs"]), self._candidates(tables), next(iter(tables.values())).folds
         every_fold = range(len(folds))
-        trial = partial(try_out, of_folds=len(folds), seed=seed, scoring=self.scoring, train=self._trainer(tables))
+        trial = partial(try_out, of_folds=len(folds), seed=seed, scoring=self.scoring_, train=self._trainer(tables))
         if self.preset is not None or self.shortlist is None or len(candidates) <= self.shortlist:
             in_full = trial(candidates, folds=every_fold, epochs=epochs)
             return [in_full, in_full.of_best_encoding()]
@@ -221,7 +249,7 @@ class GARRegressorCV(NetworkRegressor):
         workers, device = 1 if self.n_jobs is None else self.n_jobs, resolved_device(self.device)
 
         def train(models: Models, recipe: Recipe, epochs: int) -> History:
-            data, scored = tables[recipe.encoding], {"keep_best": self.scoring, "monitor": self.scoring}
+            data, scored = tables[recipe.encoding], {"keep_best": self.scoring_, "monitor": self.scoring_}
             settings = self._settings(data, recipe.batch_size, epochs=epochs, encoding=recipe.encoding, **scored)
             return search(data, models, settings, workers=workers, progress=self.verbose, device=device)
 

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice, starmap
+from numbers import Integral
 from typing import Any, TypeVar
 
 import joblib
@@ -17,7 +18,7 @@ T = TypeVar("T")
 
 
 def check_workers(workers: object) -> None:
-    if isinstance(workers, bool) or not isinstance(workers, int) or workers == 0:
+    if isinstance(workers, bool) or not isinstance(workers, Integral) or workers == 0:
         raise InputError(f"workers={workers!r} is not a number of workers; use 1 or more, or -1 for one per core")
 
 

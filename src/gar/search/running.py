@@ -8,7 +8,7 @@ from contextlib import closing
 import numpy as np
 import torch
 
-from gar.errors import InputError
+from gar.errors import whole_number
 from gar.search.crew import Crew
 from gar.search.engines import computing_on
 from gar.search.identity import model_keys
@@ -121,8 +121,8 @@ def _search(
 
 
 def _check_chunk_size(chunk_size: int | None) -> None:
-    if chunk_size is not None and (isinstance(chunk_size, bool) or not isinstance(chunk_size, int) or chunk_size < 1):
-        raise InputError(f"chunk_size={chunk_size!r} is not a positive whole number; use 1 or more, or None")
+    if chunk_size is not None:
+        whole_number(chunk_size, "chunk_size")
 
 
 def _distinct(models: Models) -> tuple[Models, np.ndarray]:

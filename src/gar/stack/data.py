@@ -12,6 +12,10 @@ from gar.errors import InputError
 
 SPLITS = ("valid", "test")
 
+_TELLS_NOTHING = 1e30
+"""The scale of a feature that never varied in training: whatever it becomes later is divided away, for no weight has learned what
+to do with it, and in its own units it might be huge. Finite, so that it can be written to any file."""
+
 
 @dataclass(frozen=True)
 class Scaling:
@@ -21,11 +25,17 @@ class Scaling:
     scale: Tensor
 
     @staticmethod
-    def of(values: Tensor) -> "Scaling":
-        """Mean and standard deviation (divided by n) of each column, NaN left out; a constant column has scale 1."""
-        center = values.nanmean(0)
-        scale = (values - center).square().nanmean(0).sqrt()
-        return Scaling(center.nan_to_num(), torch.where(scale > 0, scale, 1.0))
+    def of(values: Tensor, weight: Tensor | None = None, *, constant: float = 1.0) -> "Scaling":
+        """Mean and standard deviation (divided by n) of each column, NaN left out.
+
+        Args:
+            values: of the rows that tell.
+            weight: how often each of them counts.
+            constant: the scale of a column that is constant, or has no values at all.
+        """
+        center = _mean(values, weight)
+        scale = _mean((values - center).square(), weight).sqrt()
+        return Scaling(center.nan_to_num(), proper_scale(scale, center, constant))
 
     def apply(self, values: Tensor) -> Tensor:
         """Of values ``(..., columns)``."""
@@ -34,6 +44,21 @@ class Scaling:
     def undo(self, values: Tensor) -> Tensor:
         """Back to the units of the table, ``(..., columns)``."""
         return values * self.scale.to(values) + self.center.to(values)
+
+
+def proper_scale(deviation: Tensor, mean: Tensor, constant: float = 1.0) -> Tensor:
+    """What to divide a column by: its deviation, or ``constant`` if it is a constant one. The mean of many equal numbers may be a
+    bit off, and then the deviation is not 0 but rounding error; dividing by that would blow up the first other value."""
+    is_noise = deviation <= 8 * torch.finfo(mean.dtype).eps * mean.abs()
+    return torch.where(is_noise | deviation.isnan(), constant, deviation)
+
+
+def _mean(values: Tensor, weight: Tensor | None) -> Tensor:
+    """Of each column, NaN left out; NaN where nothing counts."""
+    if weight is None:
+        return values.nanmean(0)
+    counts = weight.to(values).unsqueeze(-1) * ~values.isnan()
+    return (counts * values.nan_to_num()).sum(0) / counts.sum(0)
 
 
 @dataclass(frozen=True)
@@ -142,10 +167,17 @@ class StackData:
         """Whether any training row of any fold lacks a label; then all folds leave out what is missing."""
         return any(bool(self.y[torch.from_numpy(fold.train)].isnan().any()) for fold in self.folds)
 
+    def has_labels(self, rows: np.ndarray) -> bool:
+        """Whether any of these rows has a label and a weight that is not zero."""
+        places = torch.from_numpy(rows)
+        known = ~self.y[places].isnan().all(1)
+        return bool((known if self.sample_weight is None else known & (self.sample_weight[places] > 0)).any())
+
     def _scaled(self, fold: Fold, features: bool, labels: bool) -> Fold:
         train = torch.from_numpy(fold.train)
-        by_x = Scaling.of(self.x[train]) if features and fold.features is None else fold.features
-        by_y = Scaling.of(self.y[train]) if labels and fold.labels is None else fold.labels
+        weight = None if self.sample_weight is None else self.sample_weight[train]
+        by_x = Scaling.of(self.x[train], weight, constant=_TELLS_NOTHING) if features and fold.features is None else fold.features
+        by_y = Scaling.of(self.y[train], weight) if labels and fold.labels is None else fold.labels
         return Fold(fold.train, fold.valid, fold.test, by_x, by_y)
 
     def _check_tables(self) -> None:

@@ -81,10 +81,10 @@ class Models:
         )
 
     def _check_numbers(self) -> None:
-        if not np.all((self.learning_rate > 0) & np.isfinite(self.learning_rate)):
-            raise InputError(f"learning_rate holds {self.learning_rate.min()}; expected finite numbers > 0, such as 1e-2")
-        if not np.all((self.weight_decay >= 0) & np.isfinite(self.weight_decay)):
-            raise InputError(f"weight_decay holds {self.weight_decay.min()}; expected finite numbers >= 0, such as 1e-4")
+        if (bad := self.learning_rate[~((self.learning_rate > 0) & np.isfinite(self.learning_rate))]).size:
+            raise InputError(f"learning_rate holds {bad[0]}; expected finite numbers > 0, such as 1e-2")
+        if (bad := self.weight_decay[~((self.weight_decay >= 0) & np.isfinite(self.weight_decay))]).size:
+            raise InputError(f"weight_decay holds {bad[0]}; expected finite numbers >= 0, such as 1e-4")
         if np.any(self.fold < 0) or np.any(self.seed < 0):
             raise InputError("fold and seed must not be negative; use 0 or more")
 

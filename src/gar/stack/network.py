@@ -123,6 +123,27 @@ class Output(NamedTuple):
     features: Tensor
 
 
+def _taken_apart(module: nn.Sequential, place: int) -> tuple[Layout, list[nn.Linear]]:
+    """A plain network; an error names the first layer that a stack cannot have."""
+    activation: Activation = "silu" if len(module) > 1 and isinstance(module[1], nn.SiLU) else "elu"
+    linear: list[nn.Linear] = []
+    for number, layer in enumerate(module):
+        if number % 2 == 0 and isinstance(layer, nn.Linear) and layer.bias is not None:
+            linear.append(layer)
+        elif number % 2 == 0 or not _is_activation(layer, activation):
+            raise InputError(
+                f"layer {number} of module {place} is {layer}; expected nn.Linear with a bias and, between each two, one and the "
+                f"same activation: {' or '.join(f'nn.{kind.__name__}()' for kind in ACTIVATIONS.values())}"
+            )
+    if len(module) % 2 == 0:
+        raise InputError(f"module {place} has {len(module)} layers; expected a network that begins and ends with nn.Linear")
+    return Layout((linear[0].in_features, *(layer.out_features for layer in linear)), activation), linear
+
+
+def _is_activation(layer: nn.Module, name: Activation) -> bool:
+    return isinstance(layer, ACTIVATIONS[name]) and getattr(layer, "alpha", 1.0) == 1.0
+
+
 class StackedMLP:
     """G networks of one architecture.
 
@@ -148,13 +169,14 @@ class StackedMLP:
     @staticmethod
     def from_modules(modules: Sequence[nn.Sequential]) -> "StackedMLP":
         """The stack of plain networks as :meth:`module` gives them: linear layers with one kind of activation between."""
-        linear = [[layer for layer in module if isinstance(layer, nn.Linear)] for module in modules]
-        if not linear or not linear[0]:
-            raise InputError("modules holds no linear layer; expected networks of nn.Linear and nn.ELU or nn.SiLU")
-        sizes = (linear[0][0].in_features, *(layer.out_features for layer in linear[0]))
-        layout = Layout(sizes, "silu" if any(isinstance(layer, nn.SiLU) for layer in modules[0]) else "elu")
-        table = linear[0][0].weight.new_zeros(len(modules), layout.length)
-        for place, layers in enumerate(linear):
+        if not modules:
+            raise InputError("modules is empty; expected one network or more")
+        parts = [_taken_apart(module, place) for place, module in enumerate(modules)]
+        layout, first = parts[0]
+        table = first[0].weight.detach().new_zeros(len(modules), layout.length)
+        for place, (own, layers) in enumerate(parts):
+            if own != layout:
+                raise InputError(f"module {place} is {own}, module 0 {layout}; networks of a stack have one architecture")
             row = table[place : place + 1]
             for layer, weight, bias in zip(layers, layout.weights(row), layout.biases(row), strict=True):
                 weight.copy_(layer.weight.detach().unsqueeze(0))

@@ -1,11 +1,13 @@
 """What a training run is: everything that all models of a stack have in common."""
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from gar.errors import InputError
+import numpy as np
+
+from gar.errors import InputError, whole_number
 from gar.functional._inputs import check_choice
 from gar.losses import LossSpec, registry
 from gar.metrics import METRICS
@@ -80,12 +82,7 @@ class TrainSettings:
         check_choice(self.monitor, METRICS, "monitor")
         if self.keep_best is not None:
             check_choice(self.keep_best, METRICS, "keep_best")
-        _check_count(self.epochs, "epochs")
-        _check_count(self.batch_size, "batch_size")
-        for width in self.hidden_sizes:
-            _check_count(width, "hidden_sizes")
-        if self.patience is not None:
-            _check_count(self.patience, "patience")
+        self._take_whole_numbers()
         if self.even_batches and self.drop_last:
             raise InputError("even_batches leaves no incomplete batch that drop_last could drop; set one of them to False")
         self._check_numbers()
@@ -108,16 +105,28 @@ class TrainSettings:
             return self.epochs
         return self.epochs // 2 if self.pretrain_epochs is None else self.pretrain_epochs
 
+    def _take_whole_numbers(self) -> None:
+        """Numbers of numpy, as a grid may hold them, become those of Python: settings are written into records."""
+        for name in ("epochs", "batch_size", "patience", "pretrain_epochs"):
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, whole_number(value, name, least=0 if name == "pretrain_epochs" else 1))
+        for name in ("hidden_sizes", "milestones"):
+            values = getattr(self, name)
+            if not isinstance(values, Sequence | np.ndarray) or isinstance(values, str):
+                raise InputError(f"{name}={values!r} is not a sequence of whole numbers; write ({values!r},)")
+            least = 1 if name == "hidden_sizes" else 0
+            object.__setattr__(self, name, tuple(whole_number(value, name, least=least) for value in values))
+
     def _check_numbers(self) -> None:
         if not 0 <= self.momentum < 1:
             raise InputError(f"momentum={self.momentum} is out of range; expected 0 <= momentum < 1, such as 0.9")
-        if not all(0 <= beta < 1 for beta in self.betas):
+        if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
             raise InputError(f"betas={self.betas} are out of range; expected two numbers in [0, 1), such as (0.9, 0.999)")
         if not self.eps > 0:
             raise InputError(f"eps={self.eps} is out of range; expected a number > 0, such as 1e-8")
 
     def _check_loss_options(self) -> None:
-        known = set(inspect.signature(self.spec.loss.__init__).parameters) - {"self", "nan_policy"}
+        known = set(inspect.signature(self.spec.loss.__init__).parameters) - {"self", "nan_policy", "process_group", "generator"}
         for name in self.loss_options:
             if name not in known:
                 raise InputError(f"loss_options has {name!r}, but {self.loss!r} takes {', '.join(sorted(known)) or 'none'}")
@@ -133,8 +142,3 @@ class TrainSettings:
             raise InputError(f"pretrain_epochs={self.pretrain_epochs} is for losses of features alone, not for {self.loss!r}")
         if not 0 <= self.pretrain_epochs <= self.epochs:
             raise InputError(f"pretrain_epochs={self.pretrain_epochs} is out of range; expected 0 to epochs={self.epochs}")
-
-
-def _check_count(value: object, name: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InputError(f"{name}={value!r} is not a positive whole number; use 1 or more")

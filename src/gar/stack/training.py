@@ -79,9 +79,9 @@ def check_training(data: StackData, models: Models, settings: TrainSettings, dty
     if settings.keep_best is None and settings.patience is None:
         return
     for fold in np.unique(models.fold).tolist():
-        if bool(data.y[torch.from_numpy(data.folds[fold].valid)].isnan().all()):
+        if not data.has_labels(data.folds[fold].valid):
             raise InputError(
-                f"fold {fold} has no validation labels, which keep_best and patience need; give it some or turn them off"
+                f"fold {fold} has no validation labels that count, which keep_best and patience need; give it some or turn them off"
             )
 
 

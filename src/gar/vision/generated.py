@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gar.errors import InputError
+from gar.errors import InputError, whole_number
 from gar.files import write_whole
 
 HANDS = 6
@@ -108,9 +108,9 @@ def draw_clocks(count: int, *, size: int = 64, seed: int = 0) -> tuple[np.ndarra
         >>> images.shape, minutes.tolist()
         ((3, 32, 32, 3), [16.2, 33.4, 24.1])
     """
-    _check_whole(count, "count", 1)
-    _check_whole(size, "size", 16)
-    _check_whole(seed, "seed", 0)
+    whole_number(count, "count")
+    whole_number(size, "size", least=16)
+    whole_number(seed, "seed", least=0)
     images, minutes = np.empty((count, size, size, 3), np.uint8), np.empty(count)
     for place in range(count):
         generator = np.random.default_rng([seed, place])
@@ -162,8 +162,3 @@ def _check_label(label: str) -> None:
         raise InputError(f"label={label!r} is also the name of another column; choose another name")
     if not label.isidentifier():
         raise InputError(f"label={label!r} is not a name for a column; use letters, digits and underscores, such as 'minutes'")
-
-
-def _check_whole(value: object, name: str, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InputError(f"{name}={value!r} is not a whole number of {least} or more")

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from gar.errors import InputError
+from gar.errors import InputError, whole_number
 from gar.functional._inputs import check_choice
 from gar.losses import registry
 from gar.metrics import LARGER_IS_BETTER
@@ -123,7 +123,7 @@ def linear_probe(
     _check_loss(loss)
     data = probe_data(train, valid, test, standardise=standardise)
     rows = len(data.folds[0].train)
-    if isinstance(batch_size, int) and rows < batch_size:
+    if rows < whole_number(batch_size, "batch_size"):
         raise InputError(f"train has {rows} rows, fewer than batch_size={batch_size}; use batch_size={rows} or less")
     settings = _settings(loss, epochs, batch_size, metric)
     tuned = (registry[loss].grid or None) if parameters is None else parameters
