@@ -44,8 +44,8 @@ def _score_panel(scores: Scores, task: str, metric: str, *, is_first: bool) -> D
         frame = with_room(*common_range({name: _reach(one) for name, one in (ours | paper).items() if one is not None}))
         for place, (one, theirs) in enumerate(zip(ours.values(), paper.values(), strict=True)):
             color = looks[all_units[place].variant].light
-            _draw_score(axes, place - 0.14, one, frame, color, {"markersize": 4, "linewidth": 1.2})
-            _draw_score(axes, place + 0.2, theirs, frame, MUTED, _HOLLOW)
+            _draw_score(axes, (place - 0.14, place - 0.3), one, frame, color, {"markersize": 4, "linewidth": 1.2})
+            _draw_score(axes, (place + 0.2, place + 0.3), theirs, frame, MUTED, _HOLLOW)
         axes.set_yticks(range(len(all_units)), [unit.title for unit in all_units] if is_first else [""] * len(all_units))
         axes.set(ylim=(len(all_units) - 0.5, -0.5), xlim=frame)
         few_ticks(axes, 4, None)
@@ -55,14 +55,20 @@ def _score_panel(scores: Scores, task: str, metric: str, *, is_first: bool) -> D
 
 
 def _draw_score(
-    axes: Axes, place: float, one: Result | published.Score | None, frame: tuple[float, float], color: str, style: dict[str, Any]
+    axes: Axes,
+    places: tuple[float, float],
+    one: Result | published.Score | None,
+    frame: tuple[float, float],
+    color: str,
+    style: dict[str, Any],
 ) -> None:
+    """``places`` are those of a point and, if it is too far off to be drawn, of its number, which needs more room."""
     if one is None:
         return
     if frame[0] <= one.mean <= frame[1]:
-        axes.errorbar(one.mean, place, xerr=one.sd, color=color, marker="o", **style)
+        axes.errorbar(one.mean, places[0], xerr=one.sd, color=color, marker="o", **style)
     else:
-        point_beyond(axes, place, one.mean, frame, color)
+        point_beyond(axes, places[1], one.mean, frame, color)
 
 
 def _reach(one: Result | published.Score) -> np.ndarray:
