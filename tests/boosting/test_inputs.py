@@ -5,6 +5,7 @@ from typing import Any
 
 import lightgbm
 import numpy as np
+import pandas as pd
 import pytest
 import xgboost
 
@@ -21,6 +22,10 @@ def with_nan() -> np.ndarray:
     return y
 
 
+def stopping(rows: int = 100, early_stopping_rounds: Any = 5, **more: Any) -> GARBoostRegressor:
+    return GARBoostRegressor(early_stopping_rounds=early_stopping_rounds, **more).fit(X[:rows], Y[:rows])
+
+
 CASES: tuple[tuple[str, Callable[[], Any], str], ...] = (
     ("NaN label", lambda: GARObjective()(with_nan(), Y), "labels have 2 NaN or infinite of 100 values; remove these rows"),
     ("infinite label", lambda: GARObjective()(np.append(Y, np.inf), np.append(Y, 0)), "labels have 1 NaN or infinite of 101"),
@@ -30,7 +35,10 @@ CASES: tuple[tuple[str, Callable[[], Any], str], ...] = (
     ("constant in groups", lambda: GARObjective(groups=np.arange(100) // 3)(np.arange(100) // 3, Y), "constant within every group"),
     ("short groups", lambda: GARObjective(groups=np.zeros(99))(Y, Y), "groups has 99 values, but there are 100 rows"),
     ("groups in a table", lambda: GARObjective(groups=np.zeros((100, 1))), r"groups has shape \(100, 1\)"),
-    ("missing group", lambda: GARObjective(groups=np.append(np.zeros(99), np.nan)), "groups has 1 NaN of 100 values"),
+    ("missing group", lambda: GARObjective(groups=np.append(np.zeros(99), np.nan)), "groups has 1 missing of 100 values.* row 99 "),
+    ("no group", lambda: GARObjective(groups=["a", None, "b", np.nan] * 25), "50 missing of 100 values, the first in row 1 "),
+    ("group in a column", lambda: GARObjective(groups=pd.Series(["a", "b", None])), "1 missing of 3 values, the first in row 2 "),
+    ("no day", lambda: GARObjective(groups=np.array(["2026-01-01", "NaT"], "M8[D]")), "1 missing of 2 values, the first in row 1 "),
     ("two outputs", lambda: GARObjective()(Y, np.stack([Y, Y], 1)), "predictions have shape .*fit one model per target"),
     ("negative weight", lambda: GARObjective()(Y, Y, -np.ones(100)), "sample_weight has minimum -1"),
     ("no weight", lambda: GARObjective()(Y, Y, np.zeros(100)), "not all of them 0"),
@@ -44,6 +52,12 @@ CASES: tuple[tuple[str, Callable[[], Any], str], ...] = (
     ("targets", lambda: GARBoostRegressor(library="lightgbm").fit(X, X), "LightGBM trains one target; use library='xgboost'"),
     ("groups to fit", lambda: GARBoostRegressor().fit(X, Y, groups=np.zeros(7)), "groups has 7 values, but there are 100 rows"),
     ("constant to fit", lambda: GARBoostRegressor().fit(X, np.ones(100)), "labels are constant"),
+    ("no patience", lambda: stopping(early_stopping_rounds=0), "early_stopping_rounds=0 is not a whole number of 1 or more"),
+    ("half a round", lambda: stopping(early_stopping_rounds=0.5), "early_stopping_rounds=0.5 is not a whole number"),
+    ("one row held out", lambda: stopping(10), "validation_fraction=0.1 leaves 1 of 10 rows out .* a larger validation_fraction"),
+    ("one row kept", lambda: stopping(5, validation_fraction=0.8), "leaves 4 of 5 rows .* 1 to train on.* a smaller validation_fr"),
+    ("parameter", lambda: GARBoostRegressor(max_depth=-1).fit(X, Y), "xgboost cannot grow these trees: value -1 for .*max_depth"),
+    ("leaves", lambda: GARBoostRegressor(library="lightgbm", max_depth=0).fit(X, Y), r"lightgbm cannot grow .*leaves\) > \(1\)$"),
     ("start", lambda: GARObjective.starting_score(with_nan()), "labels have 2 NaN"),
 )
 

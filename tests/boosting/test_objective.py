@@ -142,6 +142,13 @@ def test_groups_with_weights_are_copies_and_one_group_is_none() -> None:
     np.testing.assert_allclose(one.gradient, GARObjective().derivatives(y, pred).gradient, atol=1e-13)
 
 
+def test_groups_may_be_of_several_types() -> None:
+    y, pred, _ = rows()
+    mixed = ["a", 1, (2, 3)] * 20
+    found = GARObjective(groups=mixed).derivatives(y, pred)
+    np.testing.assert_allclose(found.gradient, GARObjective(groups=np.arange(60) % 3).derivatives(y, pred).gradient, atol=1e-13)
+
+
 def test_the_unit_of_labels_does_not_matter_to_the_trees() -> None:
     """The pair is scaled: a curvature of 1 for the average row, in any unit, with components that have the same unit."""
     y, pred, _ = rows()

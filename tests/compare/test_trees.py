@@ -1,29 +1,32 @@
 """Boosted trees in a comparison: the same folds and the same choice as for networks, records, and models that are kept."""
 
 import json
+import re
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import lightgbm
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 import xgboost
 
-from gar import metrics
+from gar import __version__, metrics
 from gar.boosting import GARObjective
-from gar.boosting.growing import LOSSES, Recipe
+from gar.boosting.growing import LEAF, LOSSES, Recipe, rows_in_leaf
 from gar.commands import values
 from gar.compare import Compared, NothingFinishedError, Options, Run, compare_curve, compare_table, source_of_frame
 from gar.compare.options import FAMILIES
 from gar.compare.preparing import prepare
-from gar.compare.tree_search import TreeGrid, TreePlan, fit, search_trees
+from gar.compare.tree_search import Fitted, TreeGrid, TreePlan, fit, search_trees, tree_key
 from gar.errors import InputError
 from gar.models import TreeModel, load_model
 from gar.report.results import Method
 from gar.search import RecordWarning, select
+from gar.search.identity import FORMAT, fingerprint
 from gar.search.tasks import as_table
 from gar.stack import StackData
 from tests.compare.tables import QUICK, compared, diabetes
@@ -171,7 +174,7 @@ def test_records_are_used_and_damaged_ones_put_aside(tmp_path: Path, monkeypatch
     assert len(files) == first.problem.methods[0].models == 8
     grown: list[int] = []
 
-    def counted(place: int, *rest: Any) -> tuple[int, np.ndarray]:
+    def counted(place: int, *rest: Any) -> Fitted:
         grown.append(place)
         return fit(place, *rest)
 
@@ -238,12 +241,51 @@ def test_a_fold_without_differences_is_a_failed_fit(library: Any) -> None:
     data = StackData(x, np.append(np.ones(40), x[40:, 0]), [(np.arange(40), np.arange(40, 50), np.arange(50, 60))])
     plan = TreePlan(library=library, loss="gar", monitor="mae")
     recipe = Recipe(library=library, loss="gar", parameter=1.0, depth=2, learning_rate=0.1, subsample=1.0, seed=0)
-    _, rounds = fit(0, as_table(data), 0, recipe, plan)
-    assert rounds.shape == (0, 2, 5)
+    fitted = fit(0, as_table(data), 0, recipe, plan)
+    assert fitted.metrics.shape == (0, 2, 5)
+    assert "labels are constant" in fitted.reason
     models = TreeGrid.of(folds=1, seeds=(1,), depths=(2,), rates=(0.1,), parameters=(1.0,))
     history = search_trees(data, models, plan)
     assert history is not None
     assert history.failed_epoch.tolist() == [0]
+    with pytest.raises(InputError, match="no trees of fold 0 could be grown: labels are constant"):
+        select(history, models, "mae")
+
+
+SMALL = replace(TREES, losses=("gar",), parameters={"gar": (1.0,)})
+
+
+def linear(rows: int) -> pd.DataFrame:
+    x = np.random.default_rng(0).normal(size=(rows, 3))
+    return pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "y": x @ [1.0, 2.0, 3.0]})
+
+
+@BOTH
+@pytest.mark.parametrize("rows", [24, 50, 65])
+def test_small_tables_are_learned(library: str, rows: int) -> None:
+    found = compare_table(source_of_frame(linear(rows), targets=["y"]), replace(SMALL, families=(library,)), Run(workers=1))
+    assert np.mean(found.problem.methods[0].scores["pearson"]) > 0.5
+
+
+def test_leaves_of_larger_tables_are_as_they_were() -> None:
+    assert [rows_in_leaf(rows) for rows in (2, 16, 79, 80, 10_000)] == [1, 4, 19, LEAF, LEAF]
+    plan = TreePlan(library="lightgbm", loss="mse", monitor="mae")
+    for rows, is_small in ((160, False), (60, True)):
+        frame = linear(rows)
+        data = prepare(source_of_frame(frame, targets=["y"]), replace(TREES, folds=5)).data
+        shared = (FORMAT, __version__, lightgbm.__version__, asdict(plan), data)
+        assert (tree_key(data, plan) == fingerprint(shared)) is not is_small
+
+
+def test_what_the_library_refuses_is_left_out_with_its_reason(tmp_path: Path) -> None:
+    """The only feature differs in fewer rows than a leaf has: LightGBM is left without any, which it does not let GAR have."""
+    source = source_of_frame(linear(250).assign(a=lambda frame: (frame.index % 25 == 0) * 1.0)[["a", "y"]], targets=["y"])
+    options = replace(TREES, families=("lightgbm", "xgboost"))
+    reason = r"GAR \(LightGBM\) was left out: no trees of fold 0 could be grown: lightgbm cannot grow these trees: .*features"
+    for _ in range(2):  # the second time from records
+        found = compare_table(source, options, Run(workers=1, records=tmp_path))
+        assert [method.name for method in found.problem.methods] == ["mse-lightgbm", "mse-xgboost", "gar-xgboost"]
+        assert any(re.match(reason, note) for note in found.problem.notes), found.problem.notes
 
 
 @BOTH

@@ -311,7 +311,7 @@ def test_folder_below_a_file_and_file_as_folder(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a folder in which nobody may write")
 def test_folder_that_cannot_be_written_to() -> None:
-    with pytest.raises(InputError, match=r"choose another, or records=None"):
+    with pytest.raises(InputError, match=r"^'/proc/self/records', where records .*; choose another folder$"):
         run(Path("/proc/self/records"))
 
 

@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from gar.errors import InputError
 
@@ -61,12 +62,20 @@ def _checked_weight(given: Any, rows: int) -> np.ndarray:
 
 def group_codes(groups: Any) -> np.ndarray:
     """One number from 0 for each row; rows with equal numbers are of one group."""
-    values = np.asarray(groups)
+    # An array of words would make the word 'nan' of a missing value.
+    values = np.asarray(groups, dtype=object if isinstance(groups, list | tuple) else None)
     if values.ndim != 1:
         raise InputError(f"groups has shape {values.shape}; expected one value per row, such as a day or a patient: (rows,)")
-    if values.dtype.kind == "f" and np.isnan(values).any():
-        raise InputError(f"groups has {int(np.isnan(values).sum())} NaN of {len(values)} values; give every row a group")
-    return np.unique(values, return_inverse=True)[1]
+    missing = np.flatnonzero(pd.isna(values))
+    if len(missing):
+        raise InputError(
+            f"groups has {len(missing)} missing of {len(values)} values, the first in row {missing[0]} (counted from 0); "
+            "give every row a group"
+        )
+    try:
+        return np.unique(values, return_inverse=True)[1]
+    except TypeError:  # values of several types have no order, which codes do without
+        return np.asarray(pd.factorize(values)[0])
 
 
 def check_group_length(codes: np.ndarray, rows: int) -> None:

@@ -10,12 +10,17 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gar.boosting.libraries import imported
+from gar.boosting.libraries import explained, imported
 from gar.boosting.metrics import Library
 from gar.boosting.objective import GARObjective
 
 LOSSES = ("mae", "mse", "huber", "gar")
 """Those that trees can be grown with: they look at predictions alone, and have a curvature."""
+LEAF, WEIGHT = 20, 5.0
+"""What a leaf needs: rows of LightGBM, which is the library's own choice, and weight of XGBoost, where 1, the library's own, lets
+trees learn a noisy table by heart."""
+_LEAVES = 4
+"""A leaf needs no more than one of so many parts of the rows, so that small tables can be split too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,13 +59,24 @@ class Growth(Protocol):
         """The model in the library's own format, JSON or text."""
 
 
+def rows_in_leaf(rows: int) -> int:
+    """How many of so many training rows a leaf of LightGBM needs; XGBoost takes no more for its weight.
+
+    Example:
+        >>> [rows_in_leaf(rows) for rows in (1000, 80, 40, 3)]
+        [20, 20, 10, 1]
+    """
+    return min(LEAF, max(1, rows // _LEAVES))
+
+
 def growth(recipe: Recipe, x: np.ndarray, y: np.ndarray, others: Sequence[np.ndarray]) -> Growth:
     """Trees on features ``(rows, columns)`` and labels ``(rows,)``, of no rounds yet; ``others`` are features to predict for."""
     objective = None
     if recipe.loss == "gar":
         objective = GARObjective() if recipe.parameter is None else GARObjective(alpha=recipe.parameter)
     kind = _XGBoost if recipe.library == "xgboost" else _LightGBM
-    return kind(recipe, objective, x, y, others)
+    with explained(recipe.library):
+        return kind(recipe, objective, x, y, others)
 
 
 class _XGBoost:
@@ -71,7 +87,7 @@ class _XGBoost:
         params = {
             "max_depth": recipe.depth,
             "learning_rate": recipe.learning_rate,
-            "min_child_weight": 5.0,  # with 1, the library's own, trees of a noisy table learn it by heart; LightGBM has 20 rows
+            "min_child_weight": min(WEIGHT, float(rows_in_leaf(len(x)))),
             "subsample": recipe.subsample,
             "seed": recipe.seed,
             "seed_per_iteration": True,  # all boosters share one generator, and would disturb each other
@@ -92,7 +108,8 @@ class _XGBoost:
         return {"objective": "reg:absoluteerror" if recipe.loss == "mae" else "reg:squarederror"}
 
     def grow(self) -> None:
-        self._booster.update(self._data, self._rounds, fobj=self._objective)
+        with explained("xgboost"):
+            self._booster.update(self._data, self._rounds, fobj=self._objective)
         self._rounds += 1
 
     def predictions(self) -> list[np.ndarray]:
@@ -120,6 +137,7 @@ class _LightGBM:
             "boost_from_average": False,
             "metric": "none",
             "verbose": -1,
+            **self._leaves(len(x)),
             **self._loss(recipe),
         }
         data = lightgbm.Dataset(x, y, params=params)
@@ -129,13 +147,20 @@ class _LightGBM:
         self._objective = objective
 
     @staticmethod
+    def _leaves(rows: int) -> Mapping[str, Any]:
+        """Smaller leaves for a small table. Features are not looked over beforehand there: GAR would get an error if none was left,
+        as happens below twice the rows of a leaf."""
+        return {} if rows_in_leaf(rows) == LEAF else {"min_data_in_leaf": rows_in_leaf(rows), "feature_pre_filter": False}
+
+    @staticmethod
     def _loss(recipe: Recipe) -> Mapping[str, Any]:
         if recipe.loss == "huber":
             return {"objective": "huber", "alpha": 1.0 if recipe.parameter is None else recipe.parameter}
         return {"objective": {"mae": "l1", "mse": "l2", "gar": "none"}[recipe.loss]}
 
     def grow(self) -> None:
-        self._booster.update(fobj=self._objective)
+        with explained("lightgbm"):
+            self._booster.update(fobj=self._objective)
 
     def predictions(self) -> list[np.ndarray]:
         seen: list[np.ndarray] = []

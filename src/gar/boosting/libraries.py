@@ -1,6 +1,7 @@
 """Training with GAR in either library, from the same few settings."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol
@@ -9,6 +10,7 @@ import numpy as np
 
 from gar.boosting.metrics import EarlyStoppingMetric, Library
 from gar.boosting.objective import GARObjective
+from gar.boosting.units import Unit, unit_of
 from gar.errors import InputError
 
 
@@ -34,8 +36,8 @@ class Plan:
     options: dict[str, Any] = field(default_factory=dict)
 
 
-class Trained(Protocol):
-    """Trees that predict."""
+class Trees(Protocol):
+    """Trees that predict in the unit of the labels they were grown on."""
 
     @property
     def booster(self) -> Any: ...
@@ -44,13 +46,36 @@ class Trained(Protocol):
     def predict(self, x: np.ndarray) -> np.ndarray: ...
 
 
+@dataclass(frozen=True)
+class Trained:
+    """Trees, and the unit of the labels they were grown on; they predict in the unit of the labels that were given."""
+
+    trees: Trees
+    unit: Unit
+
+    @property
+    def booster(self) -> Any:
+        return self.trees.booster
+
+    @property
+    def rounds(self) -> int:
+        return self.trees.rounds
+
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        return self.unit.undone(self.trees.predict(x))
+
+
 def train(
     library: Library, table: Table, valid: Table | None, objective: GARObjective, metric: EarlyStoppingMetric, plan: Plan
 ) -> Trained:
     """Grow trees on a table; with a second one, until the metric there has not improved for ``plan.patience`` rounds."""
-    start = objective.starting_score(table.y, table.weight)
+    median = objective.starting_score(table.y, table.weight)
+    unit = unit_of(table.y, table.weight, median)
+    table, valid = _in_unit(table, unit), None if valid is None else _in_unit(valid, unit)
     grow = _train_xgboost if library == "xgboost" else _train_lightgbm
-    return grow(table, valid, _rounded(objective), metric, plan, start)
+    with explained(library):
+        trees = grow(table, valid, _rounded(objective), metric, plan, unit.of(median).tolist())
+    return Trained(trees, unit)
 
 
 def imported(library: Library) -> Any:
@@ -58,6 +83,22 @@ def imported(library: Library) -> Any:
         return import_module(library)
     except ImportError as error:
         raise InputError(f"{library} is not installed; use pip install 'gar[boosting]'") from error
+
+
+@contextmanager
+def explained(library: Library) -> Iterator[None]:
+    """What the library refuses is an error of ours, in the first line of its words, without the place in its source."""
+    module = imported(library)
+    refusal = module.core.XGBoostError if library == "xgboost" else module.basic.LightGBMError
+    try:
+        yield
+    except refusal as error:
+        reason = str(error).strip().partition("\n")[0].partition(" at /")[0]
+        raise InputError(f"{library} cannot grow these trees: {reason}") from error
+
+
+def _in_unit(table: Table, unit: Unit) -> Table:
+    return table._replace(y=unit.of(table.y))
 
 
 Objective = Callable[[np.ndarray, Any], tuple[np.ndarray, np.ndarray]]
@@ -108,7 +149,7 @@ def _train_xgboost(
         "min_child_weight": plan.min_child_weight,
         "seed": plan.seed,
         "nthread": plan.threads,
-        "base_score": start if np.ndim(start) == 0 else start.tolist(),
+        "base_score": start,
         "disable_default_eval_metric": True,
         **plan.options,
     }

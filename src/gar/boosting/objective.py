@@ -33,7 +33,13 @@ class GARObjective:
 
     Gradient and curvature are multiplied by a common factor, one per target, that makes the curvature 1, as it is for squared
     error, where the error is average or less; rows further off have less. So ``lambda``, ``gamma`` and ``min_child_weight`` mean
-    what they usually mean, whatever the unit of the labels.
+    what they usually mean.
+
+    Bring labels whose standard deviation is far from 1 to about that before training, and undo it in predictions, as
+    :class:`~gar.boosting.GARBoostRegressor` does below 1e-3: XGBoost, whatever its objective, makes no split that gains less than
+    1e-6 in squares of the labels' unit, so trees of small labels stay constant; with LightGBM steps become far too large once
+    errors are smaller than GAR's ``eps`` of 1e-7. Both keep labels in single precision, so take a level off that is 10,000 times
+    the deviation, or more.
 
     Args:
         alpha: how evenly the components are attended to, from 0 (only the largest) to ``math.inf`` (all alike).

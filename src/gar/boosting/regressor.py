@@ -13,7 +13,7 @@ from gar.boosting._inputs import check_group_length, group_codes
 from gar.boosting.libraries import Plan, Table, Trained, train
 from gar.boosting.metrics import LIBRARIES, EarlyStoppingMetric, Library
 from gar.boosting.objective import GARObjective
-from gar.errors import InputError
+from gar.errors import InputError, whole_number
 from gar.functional._components import COMPONENTS, Component
 from gar.functional._inputs import check_choice
 
@@ -22,6 +22,10 @@ class GARBoostRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Boosted trees whose objective is Gradient Aligned Regression, by XGBoost or LightGBM.
 
     Missing features (NaN) are left to the trees. Several targets are trained together by XGBoost; LightGBM has one.
+
+    Labels whose standard deviation is below 1e-3 or above 1e12 are trained in a unit in which it is about 1, which is undone in
+    predictions: the libraries cannot work with such numbers. alpha then means what it means for standardised labels. A level of
+    more than 10,000 deviations is taken off and added again, which changes no component of GAR.
 
     Args:
         alpha: how evenly GAR's components are attended to, from 0 (only the largest) to ``math.inf`` (all alike).
@@ -32,15 +36,17 @@ class GARBoostRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         learning_rate: share of each Newton step that is taken.
         max_depth: of a tree.
         min_child_weight: rows that a leaf needs, counted by their weights; rows with large errors count less.
-        early_stopping_rounds: stop when this many rounds have not improved the metric on rows held out; None never does.
-        validation_fraction: share of the rows, or of the groups, held out for that.
+        early_stopping_rounds: stop when this many rounds, 1 or more, have not improved the metric on rows held out; None never
+            does.
+        validation_fraction: share of the rows, or of the groups, held out for that: 2 rows at least.
         scoring: ``"pearson"``, ``"spearman"`` or ``"gar"``: the metric of early stopping.
         options: parameters of the library's own, such as ``{"subsample": 0.8}``.
         n_jobs: threads; None is 1, -1 all.
         random_state: seed of what is held out and of random options.
 
     Attributes:
-        model_: the trees; ``model_.booster`` is the library's own object.
+        model_: the trees; ``model_.booster`` is the library's own object, ``model_.unit`` the level and scale of its labels, which
+            are 0 and 1 for ordinary ones.
         n_estimators_: rounds that predictions use.
 
     Example:
@@ -132,8 +138,15 @@ class GARBoostRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Rows to train on and rows to stop early by; whole groups where there are groups."""
         if self.early_stopping_rounds is None:
             return rows, None
+        whole_number(self.early_stopping_rounds, "early_stopping_rounds", least=1)
         splitter = (ShuffleSplit if codes is None else GroupShuffleSplit)(1, test_size=self.validation_fraction, random_state=seed)
         kept, held_out = next(splitter.split(rows, groups=_at(codes, rows)))
+        if min(len(kept), len(held_out)) < 2:
+            raise InputError(
+                f"validation_fraction={self.validation_fraction} leaves {len(held_out)} of {len(rows)} rows out for early stopping "
+                f"and {len(kept)} to train on; GAR compares rows, so 2 or more are needed in each: use "
+                f"{'a larger' if len(held_out) < 2 else 'a smaller'} validation_fraction, more rows, or early_stopping_rounds=None"
+            )
         return rows[kept], rows[held_out]
 
     def _plan(self, seed: int) -> Plan:

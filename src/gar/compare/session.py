@@ -1,8 +1,10 @@
 """A whole comparison: problems one after another, then the model and the report in one folder."""
 
 import datetime
+import json
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,6 +14,7 @@ from gar.compare.options import Options
 from gar.compare.running import Run
 from gar.compare.source import Source, source_of_data_set
 from gar.compare.tables import Compared, NothingFinishedError, compare_table
+from gar.models.folder import ABOUT, TREES, WEIGHTS
 from gar.report.results import Results
 from gar.search import computing_on
 
@@ -53,7 +56,7 @@ def compare_and_report(
         problems: tables, and names of curves.
         options: what to try.
         out: the folder of ``report.html``, ``results.json``, figures, ``model``, and ``records``, from which the same comparison
-            goes on.
+            goes on. A model of an earlier comparison is replaced, or removed if there is none now.
         command: what the user typed, for the report.
         workers: processes; -1 is one per core.
         backend: who computes, as in :func:`gar.search.computing_on`.
@@ -74,9 +77,29 @@ def compare_and_report(
         problems=[one.problem for one in found],
     )
     models = [one.model for one in found if one.model is not None]
-    for model in models[:1]:
-        model.save(out / "model")
+    if models:
+        models[0].save(out / "model")
+    else:
+        _remove_model(out / "model")
     return Report(results, write_report(results, out), out / "model" if models else None, late)
+
+
+def _remove_model(folder: Path) -> None:
+    """Remove the model that an earlier comparison left: it would pass for that of the new report. Anything else is left alone."""
+    if not _is_model(folder):
+        return
+    for path in (folder / ABOUT, folder / WEIGHTS, *folder.glob(f"{TREES}*")):
+        path.unlink(missing_ok=True)
+    with suppress(OSError):  # there are other files in it
+        folder.rmdir()
+
+
+def _is_model(folder: Path) -> bool:
+    try:
+        about = json.loads((folder / ABOUT).read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(about, dict) and {"format", "gar", "encoders"} <= about.keys()
 
 
 def _compare_all(problems: Sequence[Source | str], options: Options, run: Run) -> tuple[list[Compared], bool]:

@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from itertools import product
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from gar import __version__
-from gar.boosting.growing import Growth, Recipe, growth
+from gar.boosting.growing import LEAF, Growth, Recipe, growth, rows_in_leaf
 from gar.boosting.metrics import Library
 from gar.errors import InputError
 from gar.metrics import LARGER_IS_BETTER, METRICS, Evaluator
@@ -87,6 +87,10 @@ class RoundHistory:
     metrics: np.ndarray
     failed_epoch: np.ndarray
     """0 for a model that could not be grown at all, -1 for others, ``(G,)``."""
+    reasons: dict[int, str] = field(default_factory=dict)
+    """Why these could not be grown, by their places."""
+    nothing: str = ""
+    """Why a fold has no trees at all: then nothing can be chosen, and whoever asks for a metric is told."""
 
     @staticmethod
     def empty(models: int, rounds: int) -> "RoundHistory":
@@ -96,22 +100,39 @@ class RoundHistory:
         return len(self.metrics)
 
     def of(self, split: str, metric: str) -> np.ndarray:
-        """One metric on one split, ``(G, rounds)``."""
+        """One metric on one split, ``(G, rounds)``; an error with the reason if a fold has no trees at all."""
+        if self.nothing:
+            raise InputError(self.nothing)
         values: np.ndarray = self.metrics[:, :, SPLITS.index(split), METRICS.index(metric)]
         return values
 
     def take(self, places: np.ndarray) -> "RoundHistory":
         return RoundHistory(self.metrics[places], self.failed_epoch[places])
 
-    def put(self, place: int, values: np.ndarray) -> None:
-        """Enter the rounds of one model; none are those of a model that failed."""
+    def put(self, place: int, values: np.ndarray, reason: str) -> None:
+        """Enter the rounds of one model; none are those of a model that failed for this reason."""
         self.metrics[place, : len(values)] = values
         self.failed_epoch[place] = -1 if len(values) else 0
+        if len(values) == 0:
+            self.reasons[place] = reason
+
+    def finished(self, folds: np.ndarray) -> "RoundHistory":
+        """The same when all models are there, ``folds`` being theirs: now it is known whether a fold has no trees at all."""
+        for fold in np.unique(folds).tolist():
+            mine = np.flatnonzero(folds == fold)
+            if (self.failed_epoch[mine] == 0).all():
+                return replace(self, nothing=f"no trees of fold {fold} could be grown: {self.reasons[int(mine[0])]}")
+        return self
 
 
 def tree_key(data: StackData, plan: TreePlan) -> str:
-    """Of everything that all fits of a search share, the version of the library among it."""
-    return fingerprint((FORMAT, __version__, import_module(plan.library).__version__, asdict(plan), data))
+    """Of everything that all fits of a search share, the version of the library among it.
+
+    The size of leaves counts for small tables alone, where it differs: records of others were written without it, and stay valid.
+    """
+    small = [leaf for fold in data.folds if (leaf := rows_in_leaf(len(fold.train))) < LEAF]
+    shared = (FORMAT, __version__, import_module(plan.library).__version__, asdict(plan), data)
+    return fingerprint((*shared, small) if small else shared)
 
 
 def search_trees(
@@ -137,18 +158,18 @@ def search_trees(
     tasks = ((place, table, int(models.fold[place]), plan.recipe(models, place), plan) for place in missing)
     if not missing or (stop is not None and stop()):
         bar.close()
-        return None if missing else history
+        return None if missing else history.finished(models.fold)
     left = set(missing)
     with closing(bar), closing(Crew(workers).run(fit, tasks, shared=table)) as results:
-        for place, values in results:
-            history.put(place, values)
+        for place, values, reason in results:
+            history.put(place, values, reason)
             left.remove(place)
             if store is not None:
-                store.write(place, values)
+                store.write(place, values, reason)
             bar.update(1, best_score(history.take(np.array([place])), plan.monitor))
             if stop is not None and stop():
                 break
-    return None if left else history
+    return None if left else history.finished(models.fold)
 
 
 class _Store:
@@ -168,36 +189,48 @@ class _Store:
             if values is None or values.ndim != 3 or len(values) > self._shape[0] or values.shape[1:] != self._shape[1:]:
                 put_aside(path, "its metrics are missing or of the wrong shape")
             elif path.stem in places:
-                history.put(places.pop(path.stem), values)
+                history.put(places.pop(path.stem), values, str(arrays.get("reason", "the reason is not in its record")))
         return list(places.values())
 
-    def write(self, place: int, values: np.ndarray) -> None:
-        self._files.write(self._names[place], {"metrics": values})
+    def write(self, place: int, values: np.ndarray, reason: str) -> None:
+        why = {"reason": np.array(reason)} if reason else {}
+        self._files.write(self._names[place], {"metrics": values, **why})
 
 
-def fit(place: int, table: Table, fold: int, recipe: Recipe, plan: TreePlan) -> tuple[int, np.ndarray]:
-    """Grow one model and measure it after every round: ``(rounds, splits, metrics)``, no rounds if it cannot be grown."""
+class Fitted(NamedTuple):
+    """One model."""
+
+    place: int
+    metrics: np.ndarray
+    """After every round, ``(rounds, splits, metrics)``."""
+    reason: str
+    """Why there are no rounds, if there are none."""
+
+
+def fit(place: int, table: Table, fold: int, recipe: Recipe, plan: TreePlan) -> Fitted:
+    """Grow one model and measure it after every round; one that cannot be grown has no rounds, but a reason."""
     data = as_data(table)
     rows = data.folds[fold]
     try:
         targets = growths(data, rows, recipe, [data.x.numpy()[rows.of_split(split)] for split in SPLITS])
-    except InputError:
-        return place, np.empty((0, len(SPLITS), len(METRICS)))
+    except InputError as error:
+        return Fitted(place, np.empty((0, len(SPLITS), len(METRICS))), str(error))
     judges = [Evaluator(data.y[rows.of_split(split)].double()) for split in SPLITS]
     sign = 1.0 if LARGER_IS_BETTER[plan.monitor] else -1.0
     values: list[np.ndarray] = []
-    best, best_round = -np.inf, 0
+    best, best_round, reason = -np.inf, 0, ""
     while len(values) < plan.rounds and len(values) - best_round < plan.patience:
         try:
             looks = [one.next_round() for one in targets]
-        except InputError:  # GAR has no gradient, as where labels are constant
+        except InputError as error:  # GAR has no gradient, as where labels are constant
+            reason = "" if values else str(error)
             break
         parts = zip(judges, zip(*looks, strict=True), strict=True)
         values.append(np.stack([judge(torch.from_numpy(np.column_stack(part))).numpy() for judge, part in parts]))
         score = sign * values[-1][SPLITS.index("valid"), METRICS.index(plan.monitor)]
         if score > best:
             best, best_round = score, len(values)
-    return place, np.array(values).reshape(-1, len(SPLITS), len(METRICS))
+    return Fitted(place, np.array(values).reshape(-1, len(SPLITS), len(METRICS)), reason)
 
 
 class Grown(NamedTuple):

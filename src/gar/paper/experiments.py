@@ -179,7 +179,8 @@ def _differences() -> list[Unit]:
 def _other_beginnings() -> list[Unit]:
     """What trains or not depending on how weights begin: RankSim on Concrete, where gamma = 100 hardly lets it learn, and MAE, its
     focal form and GAR on Parkinson, where the largest learning rate is best or fails."""
-    each, rates = [(seed,) for seed in range(123, 127)], (1e-1, 1e-2)
+    each: list[tuple[int, ...]] = [(seed,) for seed in range(123, 127)]
+    rates = (1e-1, 1e-2)
     found = _with_seeds("concrete", "ranksim", each, learning_rates=None)
     for task in ("parkinson-total", "parkinson-motor"):
         found += _with_seeds(task, "mae", [(seed, seed + 1, seed + 2) for seed in (123, 126, 129)], learning_rates=rates)

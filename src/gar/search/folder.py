@@ -47,7 +47,8 @@ class RecordFolder:
             write_whole(self.folder / "run.json", json.dumps(described, indent=1, default=repr).encode())
         except OSError as error:
             raise InputError(
-                f"records={str(folder)!r} is not a folder that can be written to ({error}); choose another, or records=None"
+                f"{str(folder)!r}, where records are to be kept, is not a folder that can be written to ({error}); "
+                "choose another folder"
             ) from error
 
     def read(self) -> Iterator[tuple[Path, dict[str, np.ndarray]]]:
