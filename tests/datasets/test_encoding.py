@@ -80,6 +80,13 @@ def test_rare_values_share_a_column_and_ids_are_left_out() -> None:
     assert any("names and ids (1 column): id" in note for note in encoder.notes)
 
 
+def test_what_looks_like_spoilt_numbers_is_told_how_to_be_written() -> None:
+    frame = pd.DataFrame({"price": [f"${row},000" for row in range(40)], "id": [f"no{row}" for row in range(40)], "x": range(40)})
+    notes = Encoder.plan(frame).notes
+    assert any("write them as 1234.5, without units, and dates as 2024-05-31 (1 column): price" in note for note in notes)
+    assert any("names and ids (1 column): id" in note for note in notes)
+
+
 def test_values_that_were_not_there_when_it_was_planned() -> None:
     frame = pd.DataFrame({"colour": ["red", "blue", "red"], "x": [1.0, 2.0, 4.0]})
     new = pd.DataFrame({"x": [None, np.inf], "colour": ["green", None], "more": [1, 2]})
@@ -94,6 +101,50 @@ def test_text_among_numbers_is_missing_if_it_was_so_from_the_start() -> None:
     assert encoder.transform(pd.DataFrame({"x": ["?", "2.5"]})).tolist() == [[6.5, 1], [2.5, 0]]
     with pytest.raises(InputError, match="column 'x' holds 'unknown' in row 1; expected numbers"):
         encoder.transform(pd.DataFrame({"x": ["unknown", "2"]}))
+
+
+@pytest.mark.parametrize("mark", ["?", "-", "--", ".", "*", "N/A", "n/a", "#N/A", "NULL", "none"])
+def test_many_marks_of_missing_numbers_leave_them_numbers(mark: str) -> None:
+    frame = pd.DataFrame({"x": [mark if row % 3 == 0 else row / 7 for row in range(60)]})
+    encoder = fitted(frame)
+    assert encoder.feature_names == ["x", "x is missing"]
+    assert column(encoder, frame, "x is missing") == [1, 0, 0] * 20
+    assert any(f"text among numbers counts as missing (1 column): x ({mark})" in note for note in encoder.notes)
+
+
+def test_marks_of_missing_numbers_are_known_in_new_tables_too() -> None:
+    encoder = fitted(pd.DataFrame({"x": [1.0, 2.0, 6.0]}))
+    assert encoder.transform(pd.DataFrame({"x": ["?", "3"]})).tolist() == [[2], [3]]
+
+
+def test_marks_among_text_are_text() -> None:
+    assert fitted(pd.DataFrame({"work": ["own", "?", "state"]})).feature_names == ["work=?", "work=own", "work=state"]
+    assert fitted(pd.DataFrame({"work": ["-", "?", "-"]})).feature_names == ["work=-", "work=?"]
+
+
+def test_true_and_false_beside_numbers_are_one_and_zero() -> None:
+    encoder = fitted(pd.DataFrame({"flag": [True, False, True]}))
+    assert encoder.transform(pd.DataFrame({"flag": [True, None, "FALSE"]})).tolist() == [[1], [1], [0]]
+    with pytest.raises(InputError, match="column 'flag' holds 'yes' in row 2; expected numbers"):
+        encoder.transform(pd.DataFrame({"flag": [True, "yes"]}))
+
+
+def test_numbers_and_text_are_the_same_category() -> None:
+    encoder = fitted(pd.DataFrame({"grade": ["K", "1", "2", "K"]}))
+    for grades in (["1", "2"], ["1.0", "2.0"], [1, 2], [1.0, 2.0]):
+        assert encoder.transform(pd.DataFrame({"grade": grades})).tolist() == [[1, 0, 0], [0, 1, 0]]
+    assert encoder.unknown(pd.DataFrame({"grade": [1.0, None, 1.5]})) == (
+        "column 'grade' holds a category that is not known to the model in 1 of 3 rows, such as '1.5'",
+    )
+
+
+def test_rare_text_stays_rare_however_it_is_spelt() -> None:
+    frame = pd.DataFrame({"version": [*["1", "v2"] * 3, "1.0", "v3"]})
+    encoder = fitted(frame, max_categories=2)
+    assert column(encoder, frame, "version is another value") == [*[0] * 6, 1, 1]
+    assert column(encoder, pd.DataFrame({"version": [1.0, 3.0]}), "version=1") == [1, 0]
+    (note,) = encoder.unknown(frame)
+    assert note == "column 'version' holds a category that is rare or new to the model in 2 of 8 rows, such as '1.0'"
 
 
 def test_infinite_numbers_are_missing() -> None:

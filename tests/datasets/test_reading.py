@@ -14,6 +14,8 @@ import pandas as pd
 import pytest
 
 from gar.datasets import read_table
+from gar.datasets.delimited import TextForm
+from gar.datasets.reading import read_file
 from gar.errors import InputError
 
 FRAME = pd.DataFrame({"size": [1.5, 2.25, -3.0], "colour": ["red", "blue", "red"], "count": [1, 2, 3]})
@@ -122,6 +124,96 @@ def test_old_western_encoding(tmp_path: Path) -> None:
     assert frame["farbe"][0] == "grün"
 
 
+@pytest.mark.parametrize(
+    ("content", "a", "b"),
+    [
+        ('"a";"b"\n"1,26";"0"\n"-2,5";"1"\n', [1.26, -2.5], [0, 1]),
+        ('a,b\n"1,26",0\n"2",1.5\n', [1.26, 2], [0, 1.5]),
+        ("a;b\n" + "3;1\n" * 150 + "1,26;2\n", [3] * 150 + [1.26], [1] * 150 + [2]),
+        ("a;b\n+1,26;0\n+1,05;1\n", [1.26, 1.05], [0, 1]),
+        ("a;b\n1.000;1,26\n2.500;3\n", [1000, 2500], [1.26, 3]),
+        ("a;b\n1.234,5;0,26\n-1.234.567,25;\n", [1234.5, -1234567.25], [0.26, np.nan]),
+        ("a;b\n1,234;0.125\n2,5;1.000\n", [1.234, 2.5], [0.125, 1]),
+        ("a\tb\n1,5e3\t1.5\n2\t2.5\n", [1500, 2], [1.5, 2.5]),
+    ],
+)
+def test_decimal_commas_and_points_between_thousands(content: str, a: list[float], b: list[float], tmp_path: Path) -> None:
+    frame = read_table(written(tmp_path / "a.csv", content))
+    np.testing.assert_array_equal(frame.to_numpy(np.float64), np.column_stack([a, b]))
+
+
+def test_decimal_commas_are_noted(tmp_path: Path) -> None:
+    decimal = "numbers are read with decimal commas, 1,5 as 1.5"
+    thousands = "points between thousands are left out, 1.234 read as 1234 (1 column): 'a'"
+    for content, notes in [
+        ("a;b\n1.000;1,5\n2;3\n", (decimal, thousands)),
+        ("a;b\n1;1,5\n2;3\n", (decimal,)),
+        ("a;b\n1;1.5\n2;3\n", ()),
+    ]:
+        assert read_file(written(tmp_path / "a.csv", content), TextForm()).notes == notes
+
+
+def test_decimal_commas_beside_marks_of_missing_numbers(tmp_path: Path) -> None:
+    frame = read_table(written(tmp_path / "a.csv", "a;b\n1,26;x\n-;y\n1.000;z\n;w\n"))
+    assert frame["a"].tolist()[:3] == ["1.26", "-", "1000"]
+    assert frame["b"].tolist() == [*"xyzw"]
+
+
+@pytest.mark.parametrize(
+    ("content", "cells"),
+    [
+        ('a,b\n"1,234",0\n"12,000",1\n', ["1,234", "12,000"]),  # thousands, or thousandths
+        ("a;b\n1,234;0.5\n2,000;1\n", ["1,234", "2,000"]),
+        ('a,b\n"1,5 or 2",0\n"about 3",1\n', ["1,5 or 2", "about 3"]),
+        ("a;b\n31.05.2024;1,5\n01.06.2024;2,5\n", ["31.05.2024", "01.06.2024"]),
+        ('a,b\n"1,2,3",0\n"4,5",1\n', ["1,2,3", "4,5"]),
+    ],
+)
+def test_commas_that_may_not_be_decimal_are_left_alone(content: str, cells: list[str], tmp_path: Path) -> None:
+    assert read_table(written(tmp_path / "a.csv", content))["a"].tolist() == cells
+
+
+def test_columns_that_are_wanted_as_text_stay_text(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.csv", "code;size;list;flag\n01;1,5;1,5;TRUE\n;2;2,5;\n")
+    frame = read_table(path, text=["code", "list", "flag", "not there"])
+    assert frame["size"].tolist() == [1.5, 2]
+    assert frame["list"].tolist() == ["1,5", "2,5"]
+    assert (frame["code"][0], frame["flag"][0]) == ("01", "TRUE")
+    assert frame[["code", "flag"]].iloc[1].isna().all()
+
+
+def test_line_ends_of_old_macs(tmp_path: Path) -> None:
+    assert read_table(written(tmp_path / "a.csv", "a,b\r1,2\r3,4")).to_numpy().tolist() == [[1, 2], [3, 4]]
+
+
+def test_encodings_are_found_or_given(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.csv", "名前,値段\n東京,2\n大阪,4\n".encode("shift_jis"))
+    assert "name its encoding (--encoding)" in refusal(path)
+    assert read_table(path, encoding="shift_jis")["名前"][0] == "東京"
+    assert "is not text in the encoding 'utf-8'" in refusal(path, encoding="utf-8")
+    with pytest.raises(InputError, match="encoding='utf-99' is not known; use one such as utf-8"):
+        read_table(path, encoding="utf-99")
+    FRAME.to_parquet(tmp_path / "a.parquet")
+    assert "encoding='utf-8' has no meaning" in refusal(tmp_path / "a.parquet", encoding="utf-8")
+    western = ARFF.replace("red", "grün").encode("cp1252")
+    assert read_table(written(tmp_path / "a.arff", western), encoding="latin-1")["the colour"][0] == "grün"
+
+
+def test_remarks_above_a_table_are_told(tmp_path: Path) -> None:
+    for remark in ("# made by x", "sep=;"):
+        path = written(tmp_path / "a.csv", f"{remark}\na;b\n1;2\n")
+        assert f"begins with the remark {remark!r}; expected the names of columns" in refusal(path)
+    assert "begins with the remark" in refusal(written(tmp_path / "a.csv", "# made by x\na:b\n1:2\n"), delimiter=":")
+    assert list(read_table(written(tmp_path / "b.csv", "#id,b\n1,2\n")).columns) == ["#id", "b"]
+
+
+def test_the_first_line_that_disagrees_is_named(tmp_path: Path) -> None:
+    short = written(tmp_path / "a.csv", "a,b\n1,2\n\n1,2,3\n")
+    assert "(line 4 has 3 fields separated by commas, the header has 2); name its delimiter (--delimiter" in refusal(short)
+    longer = written(tmp_path / "b.csv", "a;b\n" + "1;2;3\n" * 3)
+    assert "(line 2 has 3 fields separated by semicolons, the header has 2)" in refusal(longer, delimiter="semicolon")
+
+
 def test_repeated_names_get_numbers(tmp_path: Path) -> None:
     assert list(read_table(written(tmp_path / "a.csv", "a,a,a.1,b\n1,2,3,4\n")).columns) in (
         ["a", "a.2", "a.1", "b"],
@@ -195,6 +287,8 @@ def test_a_wrong_delimiter_is_told_the_right_one(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="expected one character"):
         read_table(path, delimiter="--")
     assert read_table(written(tmp_path / "b.csv", "a:b\n1:2\n"), delimiter=":").shape == (1, 2)
+    for tab in ("tab", "\\t", "\t"):
+        assert read_table(written(tmp_path / "c.csv", "a, b\tc\n1, 2\t3\n"), delimiter=tab).shape == (1, 2)
     FRAME.to_parquet(tmp_path / "a.parquet")
     assert "has no meaning" in refusal(tmp_path / "a.parquet", delimiter=",")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gar.commands.values import LOSSES, METRICS, MODELS, CommaList, FileOrDataName, Grid, Widths, engine_options
+from gar.commands.values import LOSSES, METRICS, MODELS, CommaList, FileOrDataName, Grid, Widths, engine_options, text_options
 
 if TYPE_CHECKING:
     from gar.compare import Options, Source
@@ -53,9 +53,19 @@ def training_options(command: F) -> F:
 @click.option("-t", "--target", "targets", multiple=True, metavar="COL[,COL]", help="Columns to predict.")
 @click.option("--group", metavar="COL", help="Rows with equal values stay together in folds and test part.")
 @click.option("--drop", multiple=True, metavar="COL[,COL]", help="Columns that are no features.")
+@text_options
 @click.option("--out", type=click.Path(path_type=Path), default="gar-report", show_default=True, help="Folder of the report.")
 @training_options
-def compare(data: str | None, targets: tuple[str, ...], group: str | None, drop: tuple[str, ...], out: Path, **rest: Any) -> None:
+def compare(
+    data: str | None,
+    targets: tuple[str, ...],
+    group: str | None,
+    drop: tuple[str, ...],
+    delimiter: str | None,
+    encoding: str | None,
+    out: Path,
+    **rest: Any,
+) -> None:
     """Compare losses on a table: which one predicts best, by how much, and is it luck?
 
     DATA is a CSV, Parquet, ARFF, Excel or NPZ file, or the name of a data set ('gar data list'). Without it, the diabetes table of
@@ -66,10 +76,13 @@ def compare(data: str | None, targets: tuple[str, ...], group: str | None, drop:
     """
     if data is None and (targets or group or drop):
         raise click.UsageError("--target, --group and --drop are about the columns of DATA; name a file.")
+    form = {"delimiter": delimiter, "encoding": encoding}
+    if data is None and any(form.values()):
+        raise click.UsageError("--delimiter and --encoding are about the text of DATA; name a file.")
     options = _options(rest)
     from gar.compare import DEFAULT, problem_named
 
-    problems = [problem_named(name) for name in DEFAULT] if data is None else [_problem(data, targets, group, drop)]
+    problems = [problem_named(name) for name in DEFAULT] if data is None else [_problem(data, targets, group, drop, form)]
     _run(problems, options, out, rest)
 
 
@@ -92,15 +105,19 @@ def _options(given: dict[str, Any]) -> "Options":
     return Options(parameters=dict(given["parameters"]), **chosen)
 
 
-def _problem(data: str, targets: tuple[str, ...], group: str | None, drop: tuple[str, ...]) -> "Source | str":
+def _problem(
+    data: str, targets: tuple[str, ...], group: str | None, drop: tuple[str, ...], form: dict[str, str | None]
+) -> "Source | str":
     """A file, if there is one of this name, or else a data set."""
     from gar.compare import problem_named, source_of_data_set, source_of_file
     from gar.datasets import names
 
     if Path(data).exists() or data not in names():
-        return source_of_file(data, targets=targets, group=group, drop=drop)
+        return source_of_file(data, targets=targets, group=group, drop=drop, **form)
     if targets or drop:
         raise click.UsageError(f"{data} is a data set, whose columns are known; leave out --target and --drop.")
+    if any(form.values()):
+        raise click.UsageError(f"{data} is a data set, whose files are known; leave out --delimiter and --encoding.")
     return problem_named(data) if group is None else source_of_data_set(data, group=group)
 
 

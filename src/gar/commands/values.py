@@ -17,6 +17,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 
+def text_options(command: F) -> F:
+    """``--delimiter`` and ``--encoding``: of DATA, where they cannot be found out."""
+    delimiter = click.option(
+        "--delimiter", metavar="CHAR", help="Between columns of text, such as ';' or tab [default: found out]."
+    )
+    encoding = click.option("--encoding", metavar="NAME", help="Of text, such as shift_jis [default: found out].")
+    return delimiter(encoding(command))
+
+
 def engine_options(command: F) -> F:
     """``--backend`` and ``--address``: on which machines to compute. Pass both to :func:`gar.search.computing_on`."""
     backend = click.option(

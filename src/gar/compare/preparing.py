@@ -9,8 +9,12 @@ from gar.compare.options import Options
 from gar.compare.source import Source
 from gar.datasets import Encoder, encode_folds, group_folds, paper_folds
 from gar.datasets.splits import Parts
+from gar.errors import InputError
 from gar.stack import StackData
 from gar.tables import check_labels
+
+_OF_DIFFERENT_LABELS = ("pearson", "spearman", "r2")
+"""Metrics that say nothing where labels are equal."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -42,6 +46,7 @@ def prepare(source: Source, options: Options) -> Prepared:
     kept, notes = _with_labels(source)
     parts = _parts(kept, options)
     check_labels(kept.labels, [repr(name) for name in kept.targets])
+    notes += _on_equal_labels(kept, parts, options.metric)
     encoder = Encoder.plan(kept.features)
     encoded = encode_folds(encoder, kept.features, kept.labels, parts, labels="train" if options.scale_labels else "raw")
     return Prepared(
@@ -57,6 +62,30 @@ def _parts(source: Source, options: Options) -> list[Parts]:
     """The paper's protocol; with groups, no group is in two parts."""
     common = {"folds": options.folds, "seed": options.seed}
     return paper_folds(len(source.labels), **common) if source.groups is None else group_folds(source.groups, **common)
+
+
+def _on_equal_labels(source: Source, parts: list[Parts], metric: str) -> list[str]:
+    """A note for each target that test or validation rows cannot judge; an error if it is to be judged by just that."""
+    places = [
+        ("the test rows", parts[0][2]),
+        *((f"the validation rows of fold {k}", valid) for k, (_, valid, _) in enumerate(parts)),
+    ]
+    notes = []
+    for name, labels in zip(source.targets, source.labels.T, strict=True):
+        where = ", ".join(place for place, rows in places if _are_equal(labels[rows]))
+        if not where:
+            continue
+        what = f"target {name!r} has the same label everywhere, or none, in {where}"
+        if metric in _OF_DIFFERENT_LABELS:
+            raise InputError(f"{what}, so {metric} cannot judge there; use another --seed, fewer --folds, or --metric mae")
+        notes.append(f"{what}: correlation and R2 say nothing there.")
+    return notes
+
+
+def _are_equal(labels: np.ndarray) -> bool:
+    """Whether no two of those that are there differ."""
+    known = labels[~np.isnan(labels)]
+    return len(known) == 0 or bool(known.min() == known.max())
 
 
 def _with_labels(source: Source) -> tuple[Source, list[str]]:

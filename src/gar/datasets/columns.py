@@ -1,5 +1,6 @@
 """One column of a table and the numbers it becomes. Everything a column knows is plain data, so it can be written as JSON."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
@@ -13,6 +14,11 @@ if TYPE_CHECKING:
 
 Unit = Literal["number", "day"]
 
+_MISSING_MARKS = frozenset(["?", "-", "--", ".", "*", "na", "n/a", "#n/a", "nan", "null", "none", "#div/0!", "#num!", "#value!"])
+"""What programs and people write where a number is missing, in small letters."""
+_TRUTHS = {"True": 1.0, "TRUE": 1.0, "true": 1.0, "False": 0.0, "FALSE": 0.0, "false": 0.0}
+_WHOLE = re.compile(r"([+-]?\d+)\.0+")
+
 
 @dataclass(frozen=True, kw_only=True)
 class NumberColumn:
@@ -23,7 +29,7 @@ class NumberColumn:
     fill: float = 0.0
     marked: bool = False
     placeholders: tuple[str, ...] = ()
-    """Text that stands for a missing number, such as '?'."""
+    """Text that stands for a missing number, such as 'unknown'; marks such as '?' do so in any column."""
 
     @property
     def feature_names(self) -> list[str]:
@@ -45,11 +51,19 @@ class NumberColumn:
         """One number per row, NaN where it is missing."""
         values = days(series) if self.unit == "day" else numbers(series)
         if self.unit == "day" or not holds_numbers(series):
-            self._check_text(unreadable(series, values))
+            values = self._with_truths(values, unreadable(series, values))
         return np.where(np.isinf(values), np.nan, values)
 
-    def _check_text(self, words: "pd.Series") -> None:
-        strange = words[~words.isin(self.placeholders)]
+    def _with_truths(self, values: np.ndarray, words: "pd.Series") -> np.ndarray:
+        """True and False are 1 and 0: with a blank among them they come as text, without one as numbers."""
+        words = words[~words.isin(self.placeholders) & ~is_missing_mark(words)]
+        truths = words[words.isin(list(_TRUTHS)) & (self.unit == "number")]
+        self._check_text(words.drop(truths.index))
+        values = values.copy()
+        values[truths.index.to_numpy(np.int64) - 1] = truths.map(_TRUTHS)
+        return values
+
+    def _check_text(self, strange: "pd.Series") -> None:
         if len(strange):
             what = "dates such as 2024-05-31" if self.unit == "day" else "numbers"
             raise InputError(f"column {self.name!r} holds {strange.iloc[0]!r} in row {strange.index[0]}; expected {what}")
@@ -76,17 +90,33 @@ class CategoryColumn:
         return self
 
     def transform(self, series: "pd.Series") -> np.ndarray:
-        import pandas as pd
-
         words = text(series)
         gone = words.isna().to_numpy()
-        codes = pd.Index(self.known, dtype=object).get_indexer(pd.Index(words, dtype=object))
+        codes = self._codes(series, words)
         columns = [codes[:, None] == np.arange(len(self.known))]
         if self.other:
             columns.append(((codes < 0) & ~gone)[:, None])
         if self.missing:
             columns.append(gone[:, None])
         return np.hstack(columns).astype(np.float64)
+
+    def unknown(self, series: "pd.Series") -> "pd.Series":
+        """The values, as text, that have no column of their own."""
+        words = text(series)
+        return words[self._codes(series, words) < 0].dropna()
+
+    def _codes(self, series: "pd.Series", words: "pd.Series") -> np.ndarray:
+        """The place of each value among the known ones, or -1."""
+        import pandas as pd
+
+        codes = np.array(pd.Index(self.known, dtype=object).get_indexer(pd.Index(words, dtype=object)))
+        strange = (codes < 0) & words.notna().to_numpy()
+        if self.other:  # text that is not known may be a rare value of the first table, where 1.0 was another value than 1
+            strange &= np.array([not isinstance(value, str) for value in series], dtype=bool)
+        if strange.any():
+            places = {_spelling(value): place for place, value in reversed(list(enumerate(self.known)))}
+            codes[strange] = [places.get(_spelling(word), -1) for word in words[strange]]
+        return codes
 
 
 Column = NumberColumn | CategoryColumn
@@ -95,6 +125,17 @@ Column = NumberColumn | CategoryColumn
 def text(series: "pd.Series") -> "pd.Series":
     """Values as text without spaces around it; None where nothing is left."""
     return series.astype(object).map(lambda value: str(value).strip() or None, na_action="ignore")
+
+
+def _spelling(word: str) -> str:
+    """One for a value that files spell in several ways: 1.0 is 1, and TRUE is True."""
+    whole = _WHOLE.fullmatch(word)
+    return whole[1] if whole else word.capitalize() if word in _TRUTHS else word
+
+
+def is_missing_mark(words: "pd.Series") -> "pd.Series":
+    """Which texts say that a number is missing, as '?' does."""
+    return words.map(lambda word: word.lower() in _MISSING_MARKS).astype(bool)
 
 
 def holds_numbers(series: "pd.Series") -> bool:

@@ -70,6 +70,11 @@ class Encoder:
         """Of the numbers that :meth:`transform` gives, in their order."""
         return [name for column in self.columns for name in column.feature_names]
 
+    @property
+    def categories(self) -> tuple[CategoryColumn, ...]:
+        """Those of the columns that hold text."""
+        return tuple(column for column in self.columns if isinstance(column, CategoryColumn))
+
     def fit(self, frame: "pd.DataFrame") -> "Encoder":
         """A new encoder that fills missing numbers with medians of these rows."""
         self._check(frame)
@@ -79,6 +84,17 @@ class Encoder:
         """Finite numbers ``(rows, features)``. Columns that the encoder does not know are ignored."""
         self._check(frame)
         return np.hstack([column.transform(frame[column.name]) for column in self.columns])
+
+    def unknown(self, frame: "pd.DataFrame") -> tuple[str, ...]:
+        """One line for each column that holds categories without a number of their own: how many rows, and an example."""
+        self._check(frame)
+        found = [(column, column.unknown(frame[column.name])) for column in self.categories]
+        return tuple(
+            f"column {column.name!r} holds a category that {'is rare or new to' if column.other else 'is not known to'} the model "
+            f"in {len(words)} of {len(frame)} rows, such as {words.iloc[0]!r}"
+            for column, words in found
+            if len(words)
+        )
 
     def fills(self, frame: "pd.DataFrame") -> bool:
         """Whether a number is missing in any row, so that :meth:`fit` matters."""

@@ -13,6 +13,7 @@ from gar.datasets.columns import (
     days,
     holds_dates,
     holds_numbers,
+    is_missing_mark,
     most_frequent,
     numbers,
     text,
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 _EMPTY = "left out, since no row has a value"
 _CONSTANT = "left out, since all rows have the same value"
 _LIKE_IDS = "left out, since nearly every row has a text of its own, as with names and ids"
+_LIKE_SPOILT_NUMBERS = (
+    "left out, since nearly every row has a text of its own that begins with a digit; "
+    "if these are numbers, write them as 1234.5, without units, and dates as 2024-05-31"
+)
 _DATES = "dates turned into days since 1970"
 _INFINITE = "infinite values count as missing"
 _TEXT_AMONG_NUMBERS = "text among numbers counts as missing"
@@ -34,6 +39,8 @@ _MISSING_TEXT = "missing text has a column of its own"
 
 _MOSTLY_NUMBERS = 0.9
 _LIKE_IDS_SHARE = 0.5
+_DIGIT_FIRST = r"[+\-$€£]?\d"
+_DIGITS_SHARE = 0.5
 _SHOWN = 5
 
 
@@ -68,7 +75,8 @@ def _plan(series: "pd.Series", name: str, max_categories: int, findings: Finding
     if isinstance(series.dtype, pd.CategoricalDtype) or len(words) == 0:
         return _category(name, words, len(series), max_categories, findings)
     as_numbers = np.isfinite(numbers(words))
-    if as_numbers.mean() >= _MOSTLY_NUMBERS:
+    meant = ~is_missing_mark(words)  # a '?' speaks neither for numbers nor for text
+    if meant.any() and as_numbers.sum() / meant.sum() >= _MOSTLY_NUMBERS:
         return _number(NumberColumn(name=name, placeholders=tuple(sorted(set(words[~as_numbers])))), series, findings)
     if not np.isnan(days(words)).any():
         return _number(NumberColumn(name=name, unit="day"), series, findings)
@@ -104,7 +112,8 @@ def _category(name: str, words: "pd.Series", rows: int, most: int, findings: Fin
         findings.add(_CONSTANT, name)
         return None
     if distinct > most and distinct > _LIKE_IDS_SHARE * len(words):
-        findings.add(_LIKE_IDS, name)
+        digits = words.str.match(_DIGIT_FIRST).mean() > _DIGITS_SHARE
+        findings.add(_LIKE_SPOILT_NUMBERS if digits else _LIKE_IDS, name)
         return None
     findings.add(_ONE_HOT, name)
     if distinct > most:

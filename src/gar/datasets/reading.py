@@ -6,15 +6,15 @@ Files come from anywhere, so what they claim is checked before it is believed: a
 
 import gzip
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from gar.datasets.delimited import decoded, parse_delimited
+from gar.datasets.delimited import TextForm, decoded, parse_delimited
 from gar.datasets.unpacking import MANY, check_zip, unpacked
 from gar.errors import InputError
 
@@ -24,29 +24,59 @@ if TYPE_CHECKING:
 _TEXT = (".csv", ".tsv", ".txt", ".data", ".dat")
 
 
-def read_table(path: str | os.PathLike[str], *, delimiter: str | None = None, limit: int = MANY) -> "pd.DataFrame":
+class TableFile(NamedTuple):
+    """The table of a file, and what a reader of results should know of how it was read."""
+
+    frame: "pd.DataFrame"
+    notes: tuple[str, ...]
+
+
+def read_table(
+    path: str | os.PathLike[str],
+    *,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    text: Sequence[str] = (),
+    limit: int = MANY,
+) -> "pd.DataFrame":
     """A table from a file, its columns under unique names.
 
     Args:
         path: ``.csv``, ``.tsv``, ``.txt``, ``.data`` or ``.dat`` (delimited text), ``.arff``, each also with ``.gz``; ``.parquet``,
             ``.xlsx``, ``.xls`` (first sheet), ``.npz`` (one- and two-dimensional arrays of equal length).
-        delimiter: of text; None finds out whether it is a comma, semicolon, tab, bar or space.
+        delimiter: of text, one character, or its name; None finds out whether it is a comma, semicolon, tab, bar or space.
+        encoding: of text; None finds out whether it is UTF-8, UTF-16 or the old Western one (cp1252).
+        text: columns of delimited text whose cells stay text, such as 01; other formats know the types of theirs.
         limit: of bytes that a compressed file may unpack to.
+
+    Numbers of delimited text may have decimal commas, and points between thousands beside them.
 
     Raises:
         InputError: the file is missing, empty, damaged, or no table; the message is one line.
     """
+    return read_file(path, TextForm(delimiter=delimiter, encoding=encoding, text=tuple(text)), limit=limit).frame
+
+
+def read_file(path: str | os.PathLike[str], form: TextForm, *, limit: int = MANY) -> TableFile:
+    """The same with notes."""
     file = Path(path)
     _check_file(file)
     suffix = file.with_suffix("").suffix.lower() if file.suffix.lower() == ".gz" else file.suffix.lower()
-    if delimiter is not None and suffix not in _TEXT:
-        raise InputError(f"{file} is not delimited text, so delimiter={delimiter!r} has no meaning; leave it out")
-    reader = _reader(file, suffix, delimiter)
+    _check_form(file, suffix, form)
+    reader = _reader(file, suffix, form)
     with _one_line_errors(file):
-        frame = reader(file, limit)
+        frame, notes = reader(file, limit)
     if frame.shape[0] == 0 or frame.shape[1] == 0:
         raise InputError(f"{file} has no rows below its header; expected at least one")
-    return frame.set_axis(_unique(frame.columns), axis=1)
+    return TableFile(frame.set_axis(_unique(frame.columns), axis=1), notes)
+
+
+def _check_form(file: Path, suffix: str, form: TextForm) -> None:
+    """What is said of text makes no sense of other files."""
+    if form.delimiter is not None and suffix not in _TEXT:
+        raise InputError(f"{file} is not delimited text, so delimiter={form.delimiter!r} has no meaning; leave it out")
+    if form.encoding is not None and suffix not in (*_TEXT, ".arff"):
+        raise InputError(f"{file} is not text, so encoding={form.encoding!r} has no meaning; leave it out")
 
 
 def _check_file(file: Path) -> None:
@@ -58,14 +88,14 @@ def _check_file(file: Path) -> None:
         raise InputError(f"{file} is empty; expected a table with a header")
 
 
-def _reader(file: Path, suffix: str, delimiter: str | None) -> Callable[[Path, int], "pd.DataFrame"]:
+def _reader(file: Path, suffix: str, form: TextForm) -> Callable[[Path, int], tuple["pd.DataFrame", tuple[str, ...]]]:
     packed = file.suffix.lower() == ".gz"
     if suffix in _TEXT:
-        return lambda path, limit: parse_delimited(_bytes(path, limit), delimiter, name=str(path))
+        return lambda path, limit: parse_delimited(_bytes(path, limit), form, name=str(path))
     if suffix == ".arff":
-        return _arff
+        return lambda path, limit: (_arff(path, form.encoding, limit), ())
     if not packed and suffix in _BINARY:
-        return _BINARY[suffix]
+        return lambda path, limit: (_BINARY[suffix](path, limit), ())
     known = ", ".join([*_TEXT, ".arff", *_BINARY])
     raise InputError(f"{file} has the ending {''.join(file.suffixes[-2:]) or 'of no format'!r}; expected one of {known}")
 
@@ -91,10 +121,10 @@ def _bytes(file: Path, limit: int) -> bytes:
         return unpacked(stream, limit, name=str(file))
 
 
-def _arff(file: Path, limit: int) -> "pd.DataFrame":
+def _arff(file: Path, encoding: str | None, limit: int) -> "pd.DataFrame":
     import pandas as pd
 
-    content = _optional("arff", package="liac-arff").loads(decoded(_bytes(file, limit), str(file)))
+    content = _optional("arff", package="liac-arff").loads(decoded(_bytes(file, limit), encoding, str(file)))
     return pd.DataFrame(content["data"], columns=[name for name, _ in content["attributes"]])
 
 

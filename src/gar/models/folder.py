@@ -29,6 +29,10 @@ class Model(Protocol):
         """What is predicted, by name."""
 
     @property
+    def encoders(self) -> Sequence[Encoder]:
+        """How columns become numbers, one encoder for each network or tree model; all know the same columns and categories."""
+
+    @property
     def about(self) -> Mapping[str, Any]:
         """What else is known, such as loss and table."""
 
