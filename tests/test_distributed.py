@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 from torch.nn.parallel import DistributedDataParallel
 
 from gar import ConRLoss, GARLoss, RankNContrastLoss, RankSimLoss
 from gar.accumulation import backward_in_parts
 from gar.errors import InputError
-from gar.functional import gar_loss, ranksim_loss
+from gar.functional import aggregate, gar_loss, rank_n_contrast_loss, ranksim_loss
 from gar.functional._joined_rows import join_rows
 from tests.processes import Ranks, Traffic
 
@@ -213,6 +214,144 @@ def test_parts_under_ddp(ranks: Ranks, name: str) -> None:
         assert calls.count("allreduce_") == 1
 
 
+def whole_labels(rank: int, world: int, dtype: torch.dtype) -> tuple[Tensor, ...]:
+    features = torch.zeros(8, 2, dtype=dtype)
+    labels, mask = torch.arange(1000 + 8 * rank, 1008 + 8 * rank), torch.ones(8, dtype=torch.bool)
+    weight = torch.full((8,), 16_777_217 + rank, dtype=torch.int32)
+    return join_rows("world", features, labels, weight, mask, axis=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
+def test_whole_numbers_are_not_rounded_on_their_way(two: Ranks, dtype: torch.dtype) -> None:
+    for features, labels, weight, mask in two.run(whole_labels, dtype):
+        assert features.dtype == dtype
+        assert labels.tolist() == list(range(1000, 1016))
+        assert weight.tolist() == [16_777_217] * 8 + [16_777_218] * 8
+        assert mask.dtype == torch.bool
+        assert mask.all()
+
+
+def half_features(rank: int, world: int, features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    mine = slice(8 * rank, 8 * rank + 8)
+    leaf = features[mine].clone().requires_grad_()
+    value = RankNContrastLoss(process_group="world")(leaf, labels[mine])
+    (65536.0 * value).backward()
+    assert leaf.grad is not None
+    return value.detach(), leaf.grad.float() / (65536.0 * world)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_features_in_half_precision_with_whole_labels(two: Ranks, dtype: torch.dtype) -> None:
+    features, labels = torch.randn(16, 3).to(dtype), torch.randperm(16) + 1000
+    leaf = features.float().requires_grad_()
+    whole = RankNContrastLoss()(leaf, labels)
+    whole.backward()
+    results = two.run(half_features, features, labels)
+    for value, _ in results:
+        torch.testing.assert_close(value, whole.detach())
+    torch.testing.assert_close(torch.cat([slopes for _, slopes in results]), leaf.grad, rtol=0.02, atol=1e-5)
+
+
+def asks_for_no_gradient(rank: int, world: int) -> list[bool]:
+    tables = join_rows("world", torch.randn(3, 2, requires_grad=True), torch.randn(3), torch.ones(3), axis=0)
+    return [table.requires_grad for table in tables]
+
+
+def test_only_what_needs_a_gradient_gets_one(two: Ranks) -> None:
+    """Labels travel with features, and stay labels: the quick road is open to them."""
+    assert two.run(asks_for_no_gradient) == [[True, False, False]] * 2
+
+
+def parameter_gradients(rank: int, world: int) -> tuple[Tensor, Tensor]:
+    x, y, options = make_batch(weighted=True)
+    mine, weight = x.tensor_split(world)[rank], options["sample_weight"].tensor_split(world)[rank].clone().requires_grad_()
+    temperature = torch.tensor(1.5, dtype=torch.float64, requires_grad=True)
+    rank_n_contrast_loss(
+        mine, y.tensor_split(world)[rank], temperature=temperature, sample_weight=weight, process_group="world"
+    ).backward()
+    assert weight.grad is not None
+    assert temperature.grad is not None
+    return weight.grad / world, temperature.grad
+
+
+def test_gradients_by_weights_and_temperature(two: Ranks) -> None:
+    x, y, options = make_batch(weighted=True)
+    weight = options["sample_weight"].clone().requires_grad_()
+    temperature = torch.tensor(1.5, dtype=torch.float64, requires_grad=True)
+    rank_n_contrast_loss(x, y, temperature=temperature, sample_weight=weight).backward()
+    results = two.run(parameter_gradients)
+    torch.testing.assert_close(torch.cat([by_weight for by_weight, _ in results]), weight.grad)
+    for _, by_temperature in results:
+        torch.testing.assert_close(by_temperature, temperature.grad)
+
+
+def one_bad_number(rank: int, world: int, where: str, bad: float, options: dict[str, Any]) -> str:
+    """The last rank has a bad label, or a bad prediction."""
+    numbers = {"pred": torch.randn(6, 2), "target": torch.randn(6, 2)}
+    if rank == world - 1:
+        numbers[where][4, 1] = bad
+    try:
+        value = GARLoss(process_group="world", **options)(numbers["pred"].requires_grad_(), numbers["target"])
+    except InputError as error:
+        return str(error)
+    return f"no error: {float(value.detach())}"
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+@pytest.mark.parametrize("options", [{}, {"pairs": "targets"}], ids=["batch", "targets"])
+def test_all_hear_of_a_bad_label(ranks: Ranks, bad: float, options: dict[str, Any]) -> None:
+    """None goes on to wait for the one that has stopped."""
+    *others, own = ranks.run(one_bad_number, "target", bad, options)
+    assert "target has 1 NaN or infinite of 12 values" in own
+    for message in others:
+        assert "labels of another process hold NaN or infinite values" in message
+        assert "nan_policy='omit'" in message
+
+
+@pytest.mark.parametrize("options", [{}, {"pairs": "targets"}], ids=["batch", "targets"])
+def test_what_is_no_bad_label(two: Ranks, options: dict[str, Any]) -> None:
+    """A broken prediction stays visible, a label that overflows its sum is a label, and a policy is one for all ranks."""
+    assert two.run(one_bad_number, "pred", torch.nan, options) == ["no error: nan"] * 2
+    assert all(message.startswith("no error") for message in two.run(one_bad_number, "target", 3e38, options))
+    assert two.run(one_bad_number, "target", torch.nan, {**options, "nan_policy": "propagate"}) == ["no error: nan"] * 2
+    left_out = two.run(one_bad_number, "target", torch.nan, {**options, "nan_policy": "omit"})
+    assert left_out[0] == left_out[1] != "no error: nan"
+
+
+def parts_and_loss(rank: int, world: int, options: dict[str, Any], sizes: list[int]) -> tuple[dict[str, Tensor], Tensor, list[str]]:
+    x, y, more = make_batch(weighted=True)
+    pred, target, *extras = (values.split(sizes)[rank] for values in (x[:, :2], y, *more.values()))
+    loss, chosen = GARLoss(process_group="world", **options), dict(zip(more, extras, strict=True))
+    with Traffic() as traffic:
+        parts = loss.components_of(pred, target, **chosen)
+    return parts, loss(pred, target, **chosen), traffic.calls
+
+
+@pytest.mark.parametrize("options", [{"alpha": 0.5}, {"alpha": 0.5, "pairs": "targets"}], ids=["batch", "targets"])
+@pytest.mark.parametrize("sizes", [[8, 13], [0, 21]], ids=str)
+def test_components_are_those_of_the_joined_batch(two: Ranks, options: dict[str, Any], sizes: list[int]) -> None:
+    """On every rank alike, and those that the loss is made of."""
+    x, y, more = make_batch(weighted=True)
+    expected = GARLoss(**options).components_of(x[:, :2], y, **more)
+    for parts, value, calls in two.run(parts_and_loss, options, sizes):
+        assert list(parts) == ["mae", "diff", "diffnorm"]
+        torch.testing.assert_close(parts, expected, rtol=1e-11, atol=1e-13)
+        torch.testing.assert_close(aggregate(list(parts.values()), alpha=0.5, eps=1e-7), value, rtol=1e-11, atol=1e-13)
+        assert len(calls) == 1
+
+
+def test_components_of_a_single_column(two: Ranks) -> None:
+    """Whose moments are plain numbers."""
+    for parts, expected in two.run(parts_of_one_column):
+        torch.testing.assert_close(parts, expected)
+
+
+def parts_of_one_column(rank: int, world: int) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    pred, target = torch.randn(2, 15)
+    mine = slice(0, 4) if rank == 0 else slice(4, 15)
+    return GARLoss(process_group="world").components_of(pred[mine], target[mine]), GARLoss().components_of(pred, target)
+
+
 def equal_labels(rank: int, world: int) -> Tensor:
     torch.manual_seed(rank)  # ranks must agree, though each has random numbers of its own
     features = torch.randn(12, 3, generator=torch.Generator().manual_seed(0))[rank * 4 : rank * 4 + 4]
@@ -242,6 +381,24 @@ def test_second_derivatives_say_that_they_are_not_there(two: Ranks) -> None:
     for messages in two.run(second_derivative):
         assert len(messages) == 2
         assert all("not available with process_group" in message for message in messages)
+
+
+def unwanted_derivatives(rank: int, world: int) -> list[str]:
+    pred, target = torch.randn(2, 5)
+    messages = []
+    with forward_ad.dual_level():
+        for one, alpha in ((forward_ad.make_dual(pred, pred), 1.0), (pred, torch.tensor(1.0, requires_grad=True))):
+            try:
+                gar_loss(one, target, alpha=alpha, process_group="world")
+            except InputError as error:
+                messages.append(str(error))
+    return messages
+
+
+def test_other_derivatives_say_so_too(two: Ranks) -> None:
+    for forward, by_alpha in two.run(unwanted_derivatives):
+        assert "forward-mode derivatives are not available with process_group" in forward
+        assert "alpha.detach()" in by_alpha
 
 
 def different_tables(rank: int, world: int) -> str:

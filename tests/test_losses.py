@@ -5,6 +5,7 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -93,6 +94,27 @@ def test_forward_does_not_change_the_module(name: str) -> None:
     before = {k: copy.deepcopy(v) for k, v in vars(module).items() if not k.startswith("_")}
     call(spec, module, *data)
     assert {k: v for k, v in vars(module).items() if not k.startswith("_")} == before
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if registry[name].parameter])
+def test_parameters_may_be_numbers_of_numpy(name: str) -> None:
+    spec, data = registry[name], inputs()
+    numbers: list[Any] = [np.float32(0.5), np.int64(2)]
+    for number in numbers:
+        torch.testing.assert_close(call(spec, spec.build(number), *data), call(spec, spec.build(float(number)), *data))
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda number: gar.RankSimLoss(gamma=number),
+        lambda number: gar.ConRLoss(window=number, temperature=number),
+        lambda number: gar.losses.FocalMAELoss(gamma=number),
+    ],
+    ids=["ranksim", "conr", "focal"],
+)
+def test_other_parameters_too(build: Callable[[Any], nn.Module]) -> None:
+    assert repr(build(np.float32(0.5))) == repr(build(0.5))
 
 
 def test_registry_has_the_nine_methods_of_the_paper_and_their_grids() -> None:

@@ -37,7 +37,7 @@ class _Loss(nn.Module):
         self.nan_policy: NanPolicy = nan_policy
 
     def _tune(self, name: str, value: float | Tensor, *, zero_allowed: bool = False) -> None:
-        check_parameter(value, name, open_end=not zero_allowed)
+        value = check_parameter(value, name, open_end=not zero_allowed)
         if isinstance(value, Tensor):
             self.register_buffer(name, value.detach().clone())
         else:
@@ -98,11 +98,14 @@ class GARLoss(_Loss):
     ) -> dict[str, Tensor]:
         """The components of a batch by name, as they are before weights and aggregation: what to log.
 
+        With ``process_group`` they are those of the joined batch, alike on all its processes, each of which must call this: it
+        exchanges as many numbers as the loss does.
+
         Example:
             >>> GARLoss().components_of(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([1.0, 2.0, 3.0]))["mae"]
             tensor(0.3333)
         """
-        return gar_components(self.settings, pred, target, sample_weight, mask)
+        return gar_components(self.settings, pred, target, sample_weight, mask, self.process_group)
 
 
 class MAELoss(_Loss):
@@ -155,9 +158,8 @@ class FocalMAELoss(_Loss):
     ) -> None:
         super().__init__(nan_policy)
         self._tune("beta", beta)
-        check_parameter(gamma, "gamma")
         check_choice(activation, ("sigmoid", "tanh"), "activation")
-        self.gamma = gamma
+        self.gamma = check_parameter(gamma, "gamma")
         self.activation: Activation = activation
 
     def forward(self, pred: Tensor, target: Tensor, *, sample_weight: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
@@ -196,7 +198,11 @@ class MAEPearsonLoss(_Loss):
 
 
 class RankSimLoss(_Loss):
-    """Absolute error plus ``gamma`` times the ranking regulariser on features: :func:`gar.functional.ranksim_loss`."""
+    """Absolute error plus ``gamma`` times the ranking regulariser on features: :func:`gar.functional.ranksim_loss`.
+
+    It draws random numbers: ``torch.func.vmap`` needs ``randomness="different"`` or ``"same"``, and with a ``generator``
+    ``torch.compile`` cannot make one graph of it (``fullgraph=True`` is an error).
+    """
 
     interpolation: float | Tensor
 
@@ -211,8 +217,7 @@ class RankSimLoss(_Loss):
     ) -> None:
         super().__init__(nan_policy)
         self._tune("interpolation", interpolation)
-        check_parameter(gamma, "gamma", open_end=False)
-        self.gamma = gamma
+        self.gamma = check_parameter(gamma, "gamma", open_end=False)
         self._generator = generator
         self.process_group = process_group
 
@@ -286,9 +291,9 @@ class ConRLoss(_Loss):
     ) -> None:
         super().__init__(nan_policy)
         self._tune("beta", beta, zero_allowed=True)
-        check_parameter(temperature, "temperature")
-        check_parameter(window, "window", open_end=False)
-        self.window, self.temperature, self.eta = window, temperature, eta
+        self.window = check_parameter(window, "window", open_end=False)
+        self.temperature = check_parameter(temperature, "temperature")
+        self.eta = eta
         self.count_excluded = count_excluded
         self.process_group = process_group
 

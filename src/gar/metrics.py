@@ -144,7 +144,7 @@ class Evaluator:
         check_tensor(weight, "weight")
         if weight.shape != (rows,):
             raise InputError(f"weight has shape {tuple(weight.shape)}; expected one value per row: ({rows},)")
-        check_weight(weight)
+        check_weight(weight, "weight")
         counts = _array(weight).astype(np.float64)
         return None if np.all(counts == 1) else counts
 

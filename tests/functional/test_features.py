@@ -66,6 +66,21 @@ def test_ranksim_has_a_second_derivative() -> None:
     assert torch.autograd.grad(first.square().sum(), features)[0].isfinite().all()
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")  # torch's own, the first time
+def test_ranksim_has_no_forward_mode_and_says_so() -> None:
+    with torch.autograd.forward_ad.dual_level():
+        features = torch.autograd.forward_ad.make_dual(torch.randn(6, 3), torch.randn(6, 3))
+        with pytest.raises(NotImplementedError, match="jvp"):
+            ranksim_loss(features, torch.randn(6))
+
+
+def test_conr_has_a_gradient_by_labels() -> None:
+    """Through the weight of negatives, ``eta``."""
+    inputs = make_inputs(targets=1)
+    leaves = inputs.features.clone().requires_grad_(), inputs.target.clone().requires_grad_()
+    assert torch.autograd.gradcheck(lambda z, y: conr_loss(z, inputs.pred, y, eta=0.5, temperature=1.0), leaves)
+
+
 @pytest.mark.parametrize("case", ON_FEATURES, ids=str)
 def test_no_models_at_all(case: Case) -> None:
     assert case.loss(make_inputs(0)).shape == (0,)

@@ -108,6 +108,28 @@ def test_aggregation_never_overflows_in_single_precision(alpha: float, exponents
     assert losses.grad.isfinite().all()
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_aggregation_of_half_precision_is_computed_in_single(dtype: torch.dtype) -> None:
+    losses = torch.tensor([3e-4, 2.0, 700.0], dtype=dtype, requires_grad=True)
+    value = aggregate(losses, alpha=0.1)
+    (65536.0 * value).backward()
+    single = losses.detach().float().requires_grad_()
+    expected = aggregate(single, alpha=0.1)
+    (65536.0 * expected).backward()
+    assert value.dtype == torch.float32
+    assert torch.equal(value, expected)
+    assert losses.grad is not None
+    assert single.grad is not None
+    assert torch.equal(losses.grad, single.grad.to(dtype))
+
+
+def test_aggregation_forgives_what_eps_makes_up_for() -> None:
+    below = torch.tensor([-1e-8, 1.0], dtype=torch.float64)
+    assert float(aggregate(below, eps=1e-7)) == pytest.approx(math.log(0.5), rel=1e-6)
+    assert torch.func.grad(aggregate)(-below).isfinite().all()  # while tracing values are not looked at
+    assert aggregate(torch.tensor([torch.nan, 1.0])).isnan()
+
+
 @pytest.mark.parametrize("alpha", [0.01, 0.1, 1.0, 10.0, 100.0, 0.0, math.inf])
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e4])
 def test_single_precision_follows_double(alpha: float, scale: float) -> None:

@@ -2,8 +2,11 @@
 
 import re
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -21,6 +24,7 @@ from gar.functional import (
     rank_n_contrast_loss,
     ranksim_loss,
 )
+from gar.functional._inputs import in_full_precision
 from gar.losses import registry
 
 ROW = torch.arange(4.0)
@@ -85,6 +89,7 @@ MISUSES: list[tuple[str, Callable[[], Any], str]] = [
     ("unknown balance of a module", lambda: MAEPearsonLoss(balance="equal"), "balance='equal'"),  # type: ignore[arg-type]
     ("nothing to aggregate", lambda: aggregate([]), "losses is empty"),
     ("numbers to aggregate", lambda: aggregate([1.0, 2.0]), r"losses\[0\] is a float"),  # type: ignore[list-item]
+    ("logarithms to aggregate", lambda: aggregate([ROW[2], -ROW[3]]), r"losses hold -3; expected values >= 0.*form='exp'"),
     ("losses of other shapes", lambda: aggregate([ROW, ROW[:2]]), r"losses\[0\] has shape \(4,\), losses\[1\] \(2,\)"),
     ("one weight for all", lambda: GARLoss(weights=2.0), "weights=2.0 is a number"),  # type: ignore[arg-type]
     ("eps as text", lambda: GARLoss(eps="a"), "eps='a' is a str"),  # type: ignore[arg-type]
@@ -104,6 +109,7 @@ MISUSES: list[tuple[str, Callable[[], Any], str]] = [
     ("temperature of zero", lambda: RankNContrastLoss(temperature=0.0), "temperature=0.0"),
     ("temperature of zero for ConR", lambda: ConRLoss(temperature=0.0), "temperature=0.0"),
     ("interpolation of zero", lambda: RankSimLoss(interpolation=0.0), "interpolation=0.0"),
+    ("delta as numpy's truth", lambda: HuberLoss(delta=np.True_), "is a bool"),  # type: ignore[arg-type]
     ("delta as truth", lambda: HuberLoss(delta=True), "delta=True is a bool"),
     ("a parameter for MAE", lambda: registry["mae"].build(1.0), "MAE has no parameter"),
 ]
@@ -118,6 +124,40 @@ def test_misuse_is_explained(misuse: Callable[[], Any], message: str) -> None:
 
 def test_errors_are_value_errors() -> None:
     assert issubclass(InputError, ValueError)
+
+
+@pytest.mark.parametrize("number", [np.int64(2), np.float32(2), np.float64(2), Fraction(2)], ids=repr)
+def test_numbers_of_other_libraries(number: Any) -> None:
+    assert type(GARLoss(number).alpha) is float
+    assert torch.equal(gar_loss(ROW, ROW.flip(0), alpha=number), gar_loss(ROW, ROW.flip(0), alpha=2.0))
+    assert torch.equal(huber_loss(ROW, ROW.flip(0), delta=number), huber_loss(ROW, ROW.flip(0), delta=2.0))
+    options = {"window": number, "temperature": number}
+    assert torch.equal(conr_loss(FEATURES, ROW, ROW, **options), conr_loss(FEATURES, ROW, ROW, window=2.0, temperature=2.0))
+    assert GARLoss(eps=number / 4e7).settings == GARLoss(eps=float(number / 4e7)).settings
+
+
+ELSEWHERE = ROW.to("meta")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [((ELSEWHERE, ELSEWHERE), {}), ((), {"pred": ELSEWHERE}), (([ELSEWHERE, ELSEWHERE],), {}), ((), {"losses": (ELSEWHERE,)})],
+    ids=["positions", "keywords", "a list", "a tuple by keyword"],
+)
+def test_autocast_is_off_on_the_device_of_the_tensors(
+    arguments: tuple[Any, ...], options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever they stand among the arguments. The meta device knows no autocast: it is enough to see that it is switched off."""
+    asked = []
+
+    def autocast(device: str, enabled: bool) -> AbstractContextManager[None]:
+        asked.append((device, enabled))
+        return nullcontext()
+
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        monkeypatch.setattr(torch, "autocast", autocast)
+        in_full_precision(lambda *_, **__: None)(*arguments, **options)
+    assert asked == [("meta", False)]
 
 
 def test_labels_may_be_let_through() -> None:

@@ -9,11 +9,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from tests.cases import CASES, Case, Inputs, make_inputs
 
+_CLOSED_FORMS = ("gar", "rnc", "conr", "ranksim")  # whose gradient is not left to autograd
+
 every_loss = pytest.mark.parametrize("case", CASES, ids=str)
 every_smooth_loss = pytest.mark.parametrize("case", [case for case in CASES if case.smooth], ids=str)
+every_closed_form = pytest.mark.parametrize("case", [case for case in CASES if case.name.startswith(_CLOSED_FORMS)], ids=str)
 every_loss_of_predictions = pytest.mark.parametrize("case", [case for case in CASES if case.perfect is not None], ids=str)
 
 
@@ -72,6 +76,44 @@ def test_gradients_and_their_gradients(case: Case, targets: int) -> None:
 
         assert torch.autograd.gradcheck(loss, (leaf,))
         assert torch.autograd.gradgradcheck(loss, (leaf,))
+
+
+@every_smooth_loss
+def test_gradients_by_weights(case: Case) -> None:
+    """Also where the closed form, which has none, would be quicker."""
+    inputs = make_inputs()
+    leaves = case.learned(inputs).clone().requires_grad_(), (0.5 + 0.4 * torch.rand(7, dtype=torch.float64)).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x, w: case.loss(case.with_learned(inputs, x), sample_weight=w), leaves)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.smooth and case.parameter], ids=str)
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # Dynamo's own way with a Function
+def test_gradients_by_the_parameter(case: Case, compiled: bool) -> None:
+    inputs = make_inputs()
+
+    def loss(x: Tensor, value: Tensor) -> Tensor:
+        return case.loss(case.with_learned(inputs, x), value)
+
+    torch.compiler.reset()
+    tried = torch.compile(loss, fullgraph=True, backend="aot_eager") if compiled else loss
+    value = torch.tensor(0.8, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(tried, (case.learned(inputs).clone().requires_grad_(), value))
+
+
+@every_smooth_loss
+@pytest.mark.parametrize("backward_too", [False, True])
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")  # torch's own, the first time
+def test_forward_mode(case: Case, backward_too: bool) -> None:
+    """A derivative that travels with the values is that of the backward pass."""
+    inputs = make_inputs()
+    learned = case.learned(inputs).clone().requires_grad_(backward_too)
+    direction = torch.randn_like(learned)
+    with forward_ad.dual_level():
+        dual = case.loss(case.with_learned(inputs, forward_ad.make_dual(learned, direction)))
+        tangent = forward_ad.unpack_dual(dual).tangent
+    assert tangent is not None
+    assert_close(tangent.detach().double(), (gradient(case, inputs) * direction).sum())
 
 
 @every_loss
@@ -199,6 +241,21 @@ def test_half_precision_is_computed_in_single(case: Case, dtype: torch.dtype) ->
     slopes = gradient(case, half)
     assert slopes.dtype == dtype
     assert_close(slopes.float(), gradient(case, single), 0.02)
+
+
+@every_closed_form
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_half_precision_under_a_gradient_scaler(case: Case, dtype: torch.dtype) -> None:
+    """Its first factor, 65536, is infinite in float16: a gradient is rounded after it was scaled."""
+    half = Inputs(*(part.to(dtype) for part in make_inputs(batch=64)))
+    slopes = []
+    for inputs in (half, Inputs(*(part.float() for part in half))):
+        leaf = case.learned(inputs).clone().requires_grad_()
+        (65536.0 * case.loss(case.with_learned(inputs, leaf))).backward()
+        assert leaf.grad is not None
+        slopes.append(leaf.grad.float() / 65536.0)
+    assert slopes[0].isfinite().all()
+    torch.testing.assert_close(*slopes, rtol=0.01, atol=1e-6)
 
 
 @every_loss

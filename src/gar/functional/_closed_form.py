@@ -5,6 +5,9 @@ coefficients come from the moments. So a batch costs two passes for the moments 
 of components, and nothing of size n is kept for the backward pass but the gradient itself.
 """
 
+import functools
+import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,13 +16,16 @@ from torch import Tensor
 
 from gar.distributed import gather
 from gar.functional._components import GARSettings, column_components, finished
-from gar.functional._inputs import Columns, check_labels
+from gar.functional._inputs import Columns, bad_labels, bad_labels_elsewhere, check_labels
 from gar.functional._moments import Moments, bessel, centred, is_correlation_defined, merge, moments_of, rounding_unit
 from gar.functional._numbers import ARRAYS, FLOATS, TENSORS, Number, Numbers
 from gar.functional.aggregation import attention, log_power_mean
 
 if TYPE_CHECKING:
     from gar.distributed import ProcessGroup
+
+Join = Callable[[list[Number]], list[Number]]
+"""From sums over the columns of this process to sums over those of all."""
 
 
 def value_and_gradient(
@@ -31,11 +37,21 @@ def value_and_gradient(
     """
     batch, share = _centred_batch(columns, settings, group)
     xp, m, share, alpha = _few_numbers(batch.moments, share, alpha)
-    if settings.nan_policy == "raise" and not xp.is_finite(m.mean_target):
+    if group is None and settings.nan_policy == "raise" and not xp.is_finite(m.mean_target):
         check_labels(columns.target)
     solve = _solve_quietly if xp is ARRAYS else _solve
-    value, coefficients = solve(m, share, alpha, settings, rounding_unit(columns.pred), group, xp)
+    join = None if group is None else _join(columns, settings, group)
+    value, coefficients = solve(m, share, alpha, settings, rounding_unit(columns.pred), join, xp)
     return batch.as_result(value), batch.combine(*coefficients)
+
+
+def joined_components(columns: Columns, settings: GARSettings, group: "ProcessGroup") -> list[Tensor]:
+    """The components of the joined batch of all ranks, shape ``(...)`` each, neither weighted nor aggregated."""
+    batch, share = _centred_batch(columns, settings, group)
+    xp, m, share, _ = _few_numbers(batch.moments, share, 1.0)
+    with np.errstate(all="ignore"):
+        means = _means_over_columns(m, share, settings, rounding_unit(columns.pred), _join(columns, settings, group), xp)[1]
+    return [batch.as_result(mean) for mean in means]
 
 
 def _centred_batch(
@@ -47,7 +63,7 @@ def _centred_batch(
     batch = _CentredBatch(columns)
     if group is None or settings.pairs == "targets":
         return batch, columns.share
-    batch.recentre(_merged(batch.moments, group))
+    batch.recentre(_merged(batch.moments, columns, settings, group))
     return batch, None  # a column that is empty here may be filled elsewhere
 
 
@@ -213,10 +229,40 @@ def _factor(per_column: Number) -> Number:
     return per_column if isinstance(per_column, float) else per_column.unsqueeze(-1)
 
 
-def _merged(local: Moments, group: "ProcessGroup") -> Moments:
+def _merged(local: Moments, columns: Columns, settings: GARSettings, group: "ProcessGroup") -> Moments:
     """Moments of the joined batch: one exchange of nine numbers a column, merged in double precision."""
-    merged = merge(Moments(*gather(_table(local), group).unbind(1)))
+    merged = merge(Moments(*_gathered(_table(local), columns, settings, group).unbind(1)))
     return Moments(*map(float, merged)) if isinstance(local.error, float) else merged
+
+
+def _join(columns: Columns, settings: GARSettings, group: "ProcessGroup") -> Join | None:
+    """How means over columns become those of all ranks. Only with ``pairs="targets"`` are rows of other ranks other columns: no
+    pair crosses a rank, only the mean over rows does."""
+    if settings.pairs == "batch":
+        return None
+    return functools.partial(_joined_sums, columns=columns, settings=settings, group=group)
+
+
+def _joined_sums(sums: list[Number], columns: Columns, settings: GARSettings, group: "ProcessGroup") -> list[Number]:
+    found = _gathered(torch.stack([torch.as_tensor(one) for one in sums]), columns, settings, group).sum(0)
+    return list(found if isinstance(sums[0], Tensor) else found.numpy())
+
+
+def _gathered(numbers: Tensor, columns: Columns, settings: GARSettings, group: "ProcessGroup") -> Tensor:
+    """``numbers`` of all ranks, the first of which say how many there are of something.
+
+    A rank that stopped at a bad label would leave the others waiting for it. So it takes part, with NaN in the place of that first
+    number, which never is NaN otherwise, and then all stop.
+    """
+    if settings.nan_policy != "raise":
+        return gather(numbers, group)
+    if bad_labels(columns.target):
+        numbers[0] = math.nan
+    found = gather(numbers, group)
+    if bool(found[:, 0].isnan().any()):
+        check_labels(columns.target)
+        raise bad_labels_elsewhere()
+    return found
 
 
 def _table(m: Moments) -> Tensor:
@@ -247,10 +293,10 @@ def _counted(m: Moments) -> Number:
 
 
 def _solve(
-    m: Moments, share: Number, alpha: Number, settings: GARSettings, unit: float, group: "ProcessGroup | None", xp: Numbers
+    m: Moments, share: Number, alpha: Number, settings: GARSettings, unit: float, join: Join | None, xp: Numbers
 ) -> tuple[Number, tuple[Number, Number, Number]]:
     """From moments to the loss of each model, and to the coefficients of its gradient in each column."""
-    part, components = over_columns_of(m, share, settings, unit, group, xp)
+    part, components = over_columns_of(m, share, settings, unit, join, xp)
     logs = [xp.log(component) for component in components]
     value = log_power_mean(logs, alpha, xp=xp)
     slopes = [p / component for p, component in zip(attention(logs, alpha, xp=xp), components, strict=True)]
@@ -264,17 +310,23 @@ _solve_quietly = np.errstate(all="ignore")(_solve)  # what is not finite shows i
 
 
 def over_columns_of(
-    m: Moments, share: Number, settings: GARSettings, unit: float, group: "ProcessGroup | None", xp: Numbers
+    m: Moments, share: Number, settings: GARSettings, unit: float, join: Join | None, xp: Numbers
 ) -> tuple[Number, list[Number]]:
     """Each column's part in the mean over columns, and the finished components of the models."""
+    part, means = _means_over_columns(m, share, settings, unit, join, xp)
+    return part, finished(means, settings)
+
+
+def _means_over_columns(
+    m: Moments, share: Number, settings: GARSettings, unit: float, join: Join | None, xp: Numbers
+) -> tuple[Number, list[Number]]:
+    """The same with components as they are."""
     totals = [xp.sum_columns(value * share) for value in column_components(m, settings, unit=unit, xp=xp)]
     count = xp.sum_columns(share)
-    if group is not None and settings.pairs == "targets":
-        # Rows of all ranks are columns here: no pair crosses a rank, only the mean over rows does.
-        sums = gather(torch.stack([torch.as_tensor(t) for t in (*totals, count)]), group).sum(0)
-        *totals, count = sums.numpy() if xp is ARRAYS else sums
+    if join is not None:
+        count, *totals = join([count, *totals])
     count = count + (count == 0)
-    return share / xp.to_columns(count), finished([total / count for total in totals], settings)
+    return share / xp.to_columns(count), [total / count for total in totals]
 
 
 def coefficients(

@@ -32,7 +32,7 @@ class GARSettings:
         check_choice(self.nan_policy, ("raise", "omit", "propagate"), "nan_policy")
         if self.correction not in (0, 1):
             raise InputError(f"correction={self.correction!r}; expected 0 (divide by n) or 1 (by n - 1)")
-        check_eps(self.eps)
+        object.__setattr__(self, "eps", check_eps(self.eps))
         object.__setattr__(self, "components", _checked_components(self.components))
         object.__setattr__(self, "weights", _checked_weights(self.weights, self.components))
 

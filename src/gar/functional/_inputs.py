@@ -12,18 +12,21 @@ Conventions, for every loss:
 
 import functools
 import math
-from collections.abc import Callable
-from typing import Literal, NamedTuple, ParamSpec, TypeVar
+from collections.abc import Callable, Iterable
+from numbers import Real
+from typing import Literal, NamedTuple, ParamSpec, TypeVar, overload
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from gar.errors import InputError
 
 NanPolicy = Literal["raise", "omit", "propagate"]
 Pairs = Literal["batch", "targets"]
 
-_FULL = (torch.float32, torch.float64)  # dtypes that losses are computed in
+FULL = (torch.float32, torch.float64)
+"""Dtypes that losses are computed in."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -69,11 +72,19 @@ def in_full_precision(loss: Callable[P, R]) -> Callable[P, R]:
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
         if not torch._C._is_any_autocast_enabled():
             return loss(*args, **kwargs)
-        device = next((a.device.type for a in args if isinstance(a, Tensor)), "cpu")
-        with torch.autocast(device, enabled=False):
+        with torch.autocast(_device_of((*args, *kwargs.values())) or "cpu", enabled=False):
             return loss(*args, **kwargs)
 
     return wrapped
+
+
+def _device_of(values: Iterable[object]) -> str | None:
+    """The kind of device of the first tensor among arguments, or in one that is a list."""
+    for value in values:
+        found = value.device.type if isinstance(value, Tensor) else _device_of(value) if isinstance(value, list | tuple) else None
+        if found is not None:
+            return found
+    return None
 
 
 def is_traced() -> bool:
@@ -84,6 +95,21 @@ def is_traced() -> bool:
 def is_transformed() -> bool:
     """Whether a torch.func transform (vmap, grad, ...) is at work."""
     return torch._C._are_functorch_transforms_active()
+
+
+def needs_derivative(*values: object) -> bool:
+    """Whether any of these is a tensor that is differentiated, backward or forward."""
+    return any(map(_is_differentiated, values))
+
+
+def _is_differentiated(value: object) -> bool:
+    return isinstance(value, Tensor) and (value.requires_grad or has_tangent(value))
+
+
+def has_tangent(values: Tensor) -> bool:
+    """Whether a derivative of :mod:`torch.autograd.forward_ad` travels with these values."""
+    # Outside a dual level there is none: one look at a number, where a question to the tensor would cost a microsecond.
+    return forward_ad._current_level >= 0 and forward_ad.unpack_dual(values).tangent is not None  # type: ignore[no-untyped-call]
 
 
 def as_columns(
@@ -139,7 +165,7 @@ def checked_pair(pred: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     check_tensor(pred, "pred")
     check_tensor(target, "target")
     same = pred.dtype == target.dtype and pred.shape == target.shape and pred.device == target.device
-    if same and pred.dtype in _FULL and pred.ndim > 0:
+    if same and pred.dtype in FULL and pred.ndim > 0:
         return pred, target  # the usual case, spared the questions below
     if pred.shape != target.shape:
         raise InputError(_shape_message(pred, target))
@@ -192,26 +218,41 @@ def parameter_like(
                 "pass a number or one value per model"
             )
         value = value.to(like).expand(models)
-    check_parameter(value, name, lowest=lowest, open_end=open_end)
+    return check_parameter(value, name, lowest=lowest, open_end=open_end)
+
+
+@overload
+def check_parameter(value: float, name: str, *, lowest: float = 0.0, open_end: bool = True) -> float: ...
+@overload
+def check_parameter(value: float | Tensor, name: str, *, lowest: float = 0.0, open_end: bool = True) -> float | Tensor: ...
+def check_parameter(value: float | Tensor, name: str, *, lowest: float = 0.0, open_end: bool = True) -> float | Tensor:
+    """A number, or a tensor of numbers, above ``lowest``. Tensors are looked at unless they are being traced.
+
+    Returns it, with a number of another library, such as numpy's, as a float.
+    """
+    if isinstance(value, Tensor):
+        if is_traced() or value.numel() == 0:
+            return value
+        least = float(value.detach().min())  # NaN where any value is NaN
+    else:
+        value = least = _as_number(value, name)
+    if not (least > lowest or (least == lowest and not open_end)):
+        raise InputError(f"{name}={least} is out of range; expected a number {'>' if open_end else '>='} {lowest:g}")
     return value
 
 
-def check_parameter(value: float | Tensor, name: str, *, lowest: float = 0.0, open_end: bool = True) -> None:
-    """A number, or a tensor of numbers, above ``lowest``. Tensors are looked at unless they are being traced."""
-    if isinstance(value, Tensor):
-        if is_traced() or value.numel() == 0:
-            return
-        value = float(value.detach().min())  # NaN where any value is NaN
-    elif isinstance(value, bool) or not isinstance(value, float | int):
+def _as_number(value: object, name: str) -> float:
+    number = value if isinstance(value, float | int) else float(value) if isinstance(value, Real) else None
+    if number is None or isinstance(number, bool):
         raise InputError(f"{name}={value!r} is a {type(value).__name__}; expected a number or a tensor with one value per model")
-    if not (value > lowest or (value == lowest and not open_end)):
-        raise InputError(f"{name}={value} is out of range; expected a number {'>' if open_end else '>='} {lowest:g}")
+    return number
 
 
-def check_eps(eps: float) -> None:
-    check_parameter(eps, "eps")
+def check_eps(eps: float) -> float:
+    eps = check_parameter(eps, "eps")
     if not eps < 1:
         raise InputError(f"eps={eps!r}; expected a small positive number such as 1e-7")
+    return eps
 
 
 def _shape_message(pred: Tensor, target: Tensor) -> str:
@@ -271,21 +312,32 @@ def check_mask(mask: Tensor) -> None:
         raise InputError(f"mask has dtype {mask.dtype}; expected torch.bool, True where a label counts: use mask.bool()")
 
 
-def check_weight(weight: Tensor) -> None:
+def check_weight(weight: Tensor, name: str = "sample_weight") -> None:
     if is_traced() or weight.numel() == 0:
         return
     lowest = float(weight.detach().min())
     if not (lowest >= 0 and math.isfinite(float(weight.detach().max()))):
-        raise InputError(f"sample_weight contains {lowest if not lowest >= 0 else 'inf'}; expected finite numbers >= 0")
+        found = lowest if not lowest >= 0 else "inf"
+        raise InputError(f"{name} contains {found}; expected finite numbers >= 0: 0 leaves a row out, 2 counts it twice")
 
 
 def check_labels(target: Tensor) -> None:
-    """Raise for NaN or inf in labels. A finite sum proves that all are finite, and costs one quick pass."""
-    if is_traced() or not target.is_floating_point() or math.isfinite(target.detach().sum().item()):
-        return
-    bad = int((~torch.isfinite(target)).sum())
+    """Raise for NaN or inf in labels."""
+    bad = bad_labels(target)
     if bad:
-        raise InputError(
-            f"target has {bad} NaN or infinite of {target.numel()} values; remove them, use nan_policy='omit' to leave out "
-            "missing (NaN) labels, or nan_policy='propagate' to let them through"
-        )
+        raise InputError(f"target has {bad} NaN or infinite of {target.numel()} values; remove them, {_LET_PASS}")
+
+
+def bad_labels(target: Tensor) -> int:
+    """How many labels are NaN or inf; 0 while tracing. A finite sum proves that all are finite, and costs one quick pass."""
+    if is_traced() or not target.is_floating_point() or math.isfinite(target.detach().sum().item()):
+        return 0
+    return int((~torch.isfinite(target)).sum())
+
+
+def bad_labels_elsewhere() -> InputError:
+    """The same error for a process whose own labels are all right."""
+    return InputError(f"labels of another process hold NaN or infinite values; remove them there, {_LET_PASS}")
+
+
+_LET_PASS = "use nan_policy='omit' to leave out missing (NaN) labels, or nan_policy='propagate' to let them through"

@@ -30,16 +30,22 @@ def join_rows(group: "ProcessGroup", *tables: Tensor | None, axis: int) -> tuple
         shapes = ", ".join(str(tuple(table.shape)) for table in given)
         raise InputError(f"tables of one batch have shapes {shapes}; expected the same number of rows in dimension {axis}")
     flat = [table.movedim(axis, 0).flatten(1) if table.ndim > 1 else table.unsqueeze(1) for table in given]
-    dtype = given[0].dtype
-    for table in given:
-        dtype = torch.promote_types(dtype, table.dtype)
+    dtype = _common_dtype(given)
     joined: Tensor = _JoinedRows.apply(torch.cat([table.to(dtype) for table in flat], 1), group)  # type: ignore[no-untyped-call]
     parts = iter(zip(given, torch.split(joined, [table.shape[1] for table in flat], 1), strict=True))
     return tuple(None if table is None else _unflattened(*next(parts), axis) for table in tables)
 
 
+def _common_dtype(tables: list[Tensor]) -> torch.dtype:
+    """What all tables travel in without being rounded. PyTorch's own choice for bfloat16 and whole numbers, bfloat16, would round
+    labels above 256."""
+    wide = (table.dtype.itemsize > 4 if table.is_floating_point() else table.dtype.itemsize > 2 for table in tables)
+    return torch.float64 if any(wide) else torch.float32
+
+
 def _unflattened(like: Tensor, rows: Tensor, axis: int) -> Tensor:
     shape = [len(rows), *like.shape[:axis], *like.shape[axis + 1 :]]
+    rows = rows if like.requires_grad else rows.detach()  # labels went with features, but ask for no gradient
     return rows.reshape(shape).movedim(0, axis).to(like.dtype)
 
 

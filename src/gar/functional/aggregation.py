@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gar.errors import InputError
-from gar.functional._inputs import check_choice, check_tensor, in_full_precision, parameter_like
+from gar.functional._inputs import check_choice, check_tensor, in_full_precision, is_traced, parameter_like
 from gar.functional._numbers import TENSORS, Number, Numbers
 
 Form = Literal["log", "exp"]
@@ -23,13 +23,15 @@ def aggregate(losses: Tensor | Sequence[Tensor], *, alpha: float | Tensor = 1.0,
     attention. ``alpha=1`` is the log of the mean, ``math.inf`` the mean of logs (geometric mean), ``0`` the log of the maximum.
 
     Args:
-        losses: M tensors of one shape, or one tensor whose first dimension is M; values >= 0.
+        losses: M tensors of one shape, or one tensor whose first dimension is M; values >= 0. A negative one is an error, but
+            for what ``eps`` makes up for, and while tracing.
         alpha: a number >= 0 (``math.inf`` too), or a tensor of the shape of one loss.
         form: ``"log"``, or ``"exp"`` for the power mean itself.
         eps: added to every loss. Losses of exactly zero count as the smallest positive number of their dtype.
 
     Returns:
-        A tensor of the shape of one loss. The log form is negative where the power mean is below one.
+        A tensor of the shape of one loss; in float32 for float16 and bfloat16. The log form is negative where the power mean is
+        below one.
 
     Example:
         >>> aggregate([torch.tensor(1.0), torch.tensor(4.0)], alpha=math.inf, form="exp")
@@ -41,6 +43,8 @@ def aggregate(losses: Tensor | Sequence[Tensor], *, alpha: float | Tensor = 1.0,
     stacked = losses if isinstance(losses, Tensor) else _stacked(losses)
     if not stacked.is_floating_point():
         raise InputError(f"losses have dtype {stacked.dtype}; use floating-point tensors: loss.float()")
+    stacked = stacked.to(torch.promote_types(stacked.dtype, torch.float32))
+    _check_not_negative(stacked, eps)
     alpha = parameter_like(alpha, stacked.shape[1:], stacked, "alpha", open_end=False)
     smallest = torch.finfo(stacked.dtype).tiny  # a loss of exactly zero has a finite logarithm and no gradient
     logs = (stacked + eps).clamp(min=smallest).log().unbind(0)
@@ -56,6 +60,18 @@ def _stacked(losses: Sequence[Tensor]) -> Tensor:
                 f"losses[0] has shape {tuple(losses[0].shape)}, losses[{place}] {tuple(loss.shape)}; they must be equal"
             )
     return torch.stack(list(losses))
+
+
+def _check_not_negative(losses: Tensor, eps: float) -> None:
+    """A logarithm of less than nothing would silently be that of the smallest number, without a gradient."""
+    if is_traced() or losses.numel() == 0:
+        return
+    lowest = float(losses.detach().min())
+    if lowest + eps < 0:
+        raise InputError(
+            f"losses hold {lowest:g}; expected values >= 0. A loss that is a logarithm already is negative near a good fit: take "
+            "GAR with form='exp'. If it is rounding that went below zero, eps=1e-6 lifts it"
+        )
 
 
 def log_power_mean(logs: Sequence[Number], alpha: Number, *, xp: Numbers) -> Number:

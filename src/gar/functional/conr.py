@@ -8,7 +8,7 @@ from torch.nn.functional import pad
 
 from gar.functional._features import Cosines, Rows, as_rows, gaps, join_batch, parameter_of_pairs, quick_exp_, unit_rows
 from gar.functional._given_gradient import with_gradient
-from gar.functional._inputs import NanPolicy, check_parameter, checked_pair, in_full_precision, is_traced
+from gar.functional._inputs import NanPolicy, check_parameter, checked_pair, in_full_precision, is_traced, needs_derivative
 
 if TYPE_CHECKING:
     from gar.distributed import ProcessGroup
@@ -62,7 +62,7 @@ def conr_loss(
     if process_group is not None:
         features, target, sample_weight, mask, pred = join_batch(process_group, features, target, sample_weight, mask, pred)
     pred, _ = checked_pair(pred, target)
-    check_parameter(window, "window", open_end=False)
+    window = check_parameter(window, "window", open_end=False)
     settings = _Settings(window, eta, count_excluded)
 
     def checked(features: Tensor) -> tuple[Rows, Tensor, float | Tensor]:
@@ -81,7 +81,9 @@ def conr_loss(
             value[place], gradient[place] = _value_and_gradient(mine, pairs, predictions[place], one, window)
         return value, gradient[..., : features.shape[-2], :].to(features.dtype)
 
-    return plain(features) if is_traced() else with_gradient(features, solve, plain)
+    if is_traced() or needs_derivative(target, sample_weight, temperature):  # the closed form gives that of features alone
+        return plain(features)
+    return with_gradient(features, solve, plain)
 
 
 class _Settings(NamedTuple):

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from gar.distributed import world_size
-from gar.functional._closed_form import traced_value, value_and_gradient
+from gar.functional._closed_form import joined_components, traced_value, value_and_gradient
 from gar.functional._components import COMPONENTS, Component, GARSettings, column_components, finished
 from gar.functional._given_gradient import with_gradient
 from gar.functional._inputs import (
@@ -20,6 +20,7 @@ from gar.functional._inputs import (
     is_transformed,
     like_inputs,
     model_parameter,
+    needs_derivative,
 )
 from gar.functional._moments import moments, rounding_unit
 from gar.functional._numbers import TENSORS
@@ -69,7 +70,8 @@ def gar_loss(
         correction: 1 standardises by ``n - 1``, as the authors' code does.
         eps: added to every component. Standard deviations below it count as zero.
         process_group: ``"world"`` or a group: the loss of the joined batch of its ranks, exact for any shards, with one
-            exchange of a few numbers. Made for DistributedDataParallel, which averages gradients.
+            exchange of a few numbers. Made for DistributedDataParallel, which averages gradients. Only predictions get a
+            gradient then, and a NaN label of one rank is an error on all.
 
     Returns:
         One value per model, shape ``(...)``; a single number for one model.
@@ -117,12 +119,22 @@ def gar_with(
 
 
 def gar_components(
-    settings: GARSettings, pred: Tensor, target: Tensor, sample_weight: Tensor | None = None, mask: Tensor | None = None
+    settings: GARSettings,
+    pred: Tensor,
+    target: Tensor,
+    sample_weight: Tensor | None = None,
+    mask: Tensor | None = None,
+    group: "ProcessGroup | None" = None,
 ) -> dict[str, Tensor]:
     """The components of a batch by name, each of the leading shape, without weights, eps or aggregation."""
-    columns = _Loss(settings, target, 1.0, sample_weight, mask).columns(pred)
-    values = column_components(moments(columns), settings, unit=rounding_unit(columns.pred), xp=TENSORS)
-    return {name: columns.over_columns(value) for name, value in zip(settings.components, values, strict=True)}
+    loss = _Loss(settings, target, 1.0, sample_weight, mask, group)
+    if group is None:
+        values = loss.components(pred)
+    else:
+        from gar.functional._over_group import components_over_group
+
+        values = components_over_group(loss, pred)
+    return dict(zip(settings.components, values, strict=True))
 
 
 class _Loss(NamedTuple):
@@ -136,8 +148,8 @@ class _Loss(NamedTuple):
     group: "ProcessGroup | None" = None
 
     def needs_more_gradients(self) -> bool:
-        """Whether labels or weights need a gradient too, which the closed form does not give."""
-        return any(isinstance(value, Tensor) and value.requires_grad for value in (self.target, self.sample_weight))
+        """Whether labels, weights or alpha need a derivative too, which the closed form does not give."""
+        return needs_derivative(self.target, self.sample_weight, self.alpha)
 
     def columns(self, pred: Tensor, *, check_labels: bool = True) -> Columns:
         settings = self.settings
@@ -152,11 +164,25 @@ class _Loss(NamedTuple):
     @in_full_precision
     def plain(self, pred: Tensor) -> Tensor:
         """The equations as differentiable operations: what vmap maps and a second derivative needs."""
-        columns, settings = self.columns(pred), self.settings
-        values = column_components(moments(columns), settings, unit=rounding_unit(columns.pred), xp=TENSORS)
-        logs = [value.log() for value in finished([columns.over_columns(value) for value in values], settings)]
+        columns = self.columns(pred)
+        logs = [value.log() for value in finished(self._means(columns), self.settings)]
         value: Tensor = log_power_mean(logs, self.alpha_of(columns), xp=TENSORS)
-        return value.exp() if settings.form == "exp" else value
+        return value.exp() if self.settings.form == "exp" else value
+
+    @in_full_precision
+    def components(self, pred: Tensor) -> list[Tensor]:
+        """What is aggregated, as it is before weights and eps."""
+        return self._means(self.columns(pred))
+
+    @in_full_precision
+    def joined_components(self, pred: Tensor) -> list[Tensor]:
+        """The same of the joined batch of a group."""
+        assert self.group is not None
+        return joined_components(self.columns(pred, check_labels=False), self.settings, self.group)
+
+    def _means(self, columns: Columns) -> list[Tensor]:
+        values = column_components(moments(columns), self.settings, unit=rounding_unit(columns.pred), xp=TENSORS)
+        return [columns.over_columns(value) for value in values]
 
     @in_full_precision
     def traced(self, pred: Tensor) -> Tensor:

@@ -34,7 +34,7 @@ def mae_pearson_loss(
         tensor(0.3277)
     """
     check_choice(balance, ("text", "code"), "balance")
-    check_eps(eps)
+    eps = check_eps(eps)
     columns = as_columns(pred, target, sample_weight=sample_weight, mask=mask, nan_policy=nan_policy)
     m = moments(columns)
     mae = columns.over_columns(mean_absolute_error(m))

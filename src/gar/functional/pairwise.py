@@ -66,7 +66,7 @@ def normalized_difference_loss(
         tensor(0.0180)
     """
     _check_exponent(p)
-    check_eps(eps)
+    eps = check_eps(eps)
     if correction not in (0, 1) or (correction and p != 2):
         raise InputError(f"correction={correction!r} with p={p}; expected 0, or 1 with p=2")
     columns = as_columns(pred, target, sample_weight=sample_weight, mask=mask, nan_policy=nan_policy)

@@ -16,7 +16,7 @@ from gar.functional._features import (
     sum_over_pairs,
 )
 from gar.functional._given_gradient import with_gradient
-from gar.functional._inputs import NanPolicy, in_full_precision, is_traced
+from gar.functional._inputs import NanPolicy, in_full_precision, is_traced, needs_derivative
 from gar.functional._order import ascending
 
 if TYPE_CHECKING:
@@ -76,7 +76,9 @@ def rank_n_contrast_loss(
             value[place], gradient[place] = _value_and_gradient(mine, partners, strength)
         return value, gradient[..., : features.shape[-2], :].to(features.dtype)
 
-    return plain(features) if is_traced() else with_gradient(features, solve, plain)
+    if is_traced() or needs_derivative(sample_weight, temperature):  # the closed form gives that of features alone
+        return plain(features)
+    return with_gradient(features, solve, plain)
 
 
 class _Partners(NamedTuple):

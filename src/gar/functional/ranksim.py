@@ -41,7 +41,8 @@ def ranksim_loss(
         target: ``(batch,)`` or ``(..., batch, targets)``; several targets are averaged. Models that share labels are quicker with
             ``target.expand(models, batch, targets)`` than with copies.
         interpolation: :math:`\lambda > 0`, a number or one value per model.
-        generator: source of the random choice.
+        generator: source of the random choice; None is torch's own. With one, ``torch.compile(fullgraph=True)`` is an error: a
+            generator is not traced.
         sample_weight: rows with weight 0 are left out; copies of a row change nothing, as equal labels take part once.
         mask: True where a row takes part, ``(..., batch)``.
         nan_policy: as in :func:`gar.functional.gar_loss`; ``"omit"`` leaves out rows that lack a label.
@@ -50,6 +51,9 @@ def ranksim_loss(
 
     Returns:
         One value per model; 0 if fewer than two rows take part.
+
+    Under ``torch.func.vmap`` the random choice needs ``randomness="different"`` or ``"same"``, even where all labels differ. Ranks
+    have no forward-mode derivative.
 
     Example:
         >>> ranksim_loss(torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), torch.tensor([0.0, 1.0, 2.0]))
