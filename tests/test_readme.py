@@ -48,7 +48,9 @@ def test_code_of_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)
     names = {"__name__": "page"}
-    for language, code in blocks(page):
+    found = list(blocks(page))
+    assert len(found) == len(re.findall(r"```(?:python|sh)\b", page.read_text()))  # none is passed over
+    for language, code in found:
         if language == "sh":
             run_shell(code)
         else:

@@ -1,10 +1,8 @@
 """A whole comparison: problems one after another, then the model and the report in one folder."""
 
 import datetime
-import json
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +12,7 @@ from gar.compare.options import Options
 from gar.compare.running import Run
 from gar.compare.source import Source, source_of_data_set
 from gar.compare.tables import Compared, NothingFinishedError, compare_table
-from gar.models.folder import ABOUT, TREES, WEIGHTS
+from gar.models.folder import remove_model
 from gar.report.results import Results
 from gar.search import computing_on
 
@@ -80,26 +78,8 @@ def compare_and_report(
     if models:
         models[0].save(out / "model")
     else:
-        _remove_model(out / "model")
+        remove_model(out / "model")  # that of an earlier comparison would pass for one of this report
     return Report(results, write_report(results, out), out / "model" if models else None, late)
-
-
-def _remove_model(folder: Path) -> None:
-    """Remove the model that an earlier comparison left: it would pass for that of the new report. Anything else is left alone."""
-    if not _is_model(folder):
-        return
-    for path in (folder / ABOUT, folder / WEIGHTS, *folder.glob(f"{TREES}*")):
-        path.unlink(missing_ok=True)
-    with suppress(OSError):  # there are other files in it
-        folder.rmdir()
-
-
-def _is_model(folder: Path) -> bool:
-    try:
-        about = json.loads((folder / ABOUT).read_bytes())
-    except (OSError, ValueError):
-        return False
-    return isinstance(about, dict) and {"format", "gar", "encoders"} <= about.keys()
 
 
 def _compare_all(problems: Sequence[Source | str], options: Options, run: Run) -> tuple[list[Compared], bool]:

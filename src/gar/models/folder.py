@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -67,9 +68,33 @@ def write_model(
     for name, content in files.items():
         write_whole(place / name, content)
     write_whole(place / ABOUT, text)
-    for path in (place / WEIGHTS, *place.glob(f"{TREES}*")):
+    for path in _parts(place):
         if path.name not in files:
             path.unlink(missing_ok=True)
+
+
+def remove_model(folder: str | os.PathLike[str]) -> None:
+    """Remove a model, and its folder unless there are other files in it. What is no model is left alone."""
+    place = Path(folder)
+    if not _is_model(place):
+        return
+    for path in (place / ABOUT, *_parts(place)):
+        path.unlink(missing_ok=True)
+    with suppress(OSError):  # there are other files in it
+        place.rmdir()
+
+
+def _parts(folder: Path) -> list[Path]:
+    """Files that a description may name."""
+    return [folder / WEIGHTS, *folder.glob(f"{TREES}*")]
+
+
+def _is_model(folder: Path) -> bool:
+    try:
+        about = json.loads((folder / ABOUT).read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(about, dict) and {"format", "gar", "encoders"} <= about.keys()
 
 
 def content_of(path: Path, checksum: str | None = None) -> bytes:

@@ -80,7 +80,8 @@ def search(
         >>> search(data, Models.grid(learning_rates=(0.1, 0.01)), TrainSettings(epochs=2, batch_size=20))
         History(models=2, epochs=2, sizes=(3, 16, 32, 16, 8, 1), failed=0)
     """
-    _check_chunk_size(chunk_size)
+    if chunk_size is not None:
+        whole_number(chunk_size, "chunk_size")
     check_training(data, models, settings, dtype)
     with computing_on(backend, address=address, workers=workers):
         crew = Crew(workers)
@@ -118,11 +119,6 @@ def _search(
             if stop is not None and stop():
                 break
     return history if len(distinct) == len(models) else history.take(order)
-
-
-def _check_chunk_size(chunk_size: int | None) -> None:
-    if chunk_size is not None:
-        whole_number(chunk_size, "chunk_size")
 
 
 def _distinct(models: Models) -> tuple[Models, np.ndarray]:

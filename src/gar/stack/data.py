@@ -167,11 +167,11 @@ class StackData:
         """Whether any training row of any fold lacks a label; then all folds leave out what is missing."""
         return any(bool(self.y[torch.from_numpy(fold.train)].isnan().any()) for fold in self.folds)
 
-    def has_labels(self, rows: np.ndarray) -> bool:
-        """Whether any of these rows has a label and a weight that is not zero."""
+    def labelled(self, rows: np.ndarray) -> int:
+        """How many of these rows have a label and a weight that is not zero."""
         places = torch.from_numpy(rows)
         known = ~self.y[places].isnan().all(1)
-        return bool((known if self.sample_weight is None else known & (self.sample_weight[places] > 0)).any())
+        return int((known if self.sample_weight is None else known & (self.sample_weight[places] > 0)).sum())
 
     def _scaled(self, fold: Fold, features: bool, labels: bool) -> Fold:
         train = torch.from_numpy(fold.train)

@@ -79,7 +79,7 @@ def check_training(data: StackData, models: Models, settings: TrainSettings, dty
     if settings.keep_best is None and settings.patience is None:
         return
     for fold in np.unique(models.fold).tolist():
-        if not data.has_labels(data.folds[fold].valid):
+        if data.labelled(data.folds[fold].valid) == 0:
             raise InputError(
                 f"fold {fold} has no validation labels that count, which keep_best and patience need; give it some or turn them off"
             )
