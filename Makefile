@@ -6,13 +6,20 @@ READY := $(VENV)/.ready
 # Several processes with one thread each are faster here than one process with several threads.
 export OMP_NUM_THREADS = 1
 
-.PHONY: demo test lint format bench docs clean
+.PHONY: demo test lowest lint format bench docs clean
 
 demo: $(READY)
 	$(VENV)/bin/gar demo --out gar-demo
 
 test: $(READY)
 	$(RUN) -m pytest -n auto --dist loadgroup -q
+
+# The tests once more with the oldest releases that are allowed. On Linux their torch brings gigabytes of CUDA packages along.
+lowest:
+	$(PYTHON) -m venv $(VENV)-lowest
+	$(VENV)-lowest/bin/python -m tests.lowest > $(VENV)-lowest/constraints.txt
+	PIP_CONSTRAINT=$(VENV)-lowest/constraints.txt $(VENV)-lowest/bin/python -m pip install --quiet --editable ".[test]"
+	$(VENV)-lowest/bin/python -m pytest -n auto --dist loadgroup -q
 
 lint: $(READY)
 	$(RUN) -m ruff check .
@@ -39,4 +46,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $(READY)
 
 clean:
-	rm -rf $(VENV) gar-demo docs/_build .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lowest gar-demo docs/_build .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -2,11 +2,15 @@
 
 import os
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import hypothesis
 import pytest
 import torch
+
+collect_ignore = [] if find_spec("gplearn") else ["src/gar/symbolic.py"]
+"""Modules whose examples need a package that is not here."""
 
 torch.set_num_threads(1)
 hypothesis.settings.register_profile("gar", deadline=None, derandomize=True, max_examples=40)

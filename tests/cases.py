@@ -54,7 +54,8 @@ class Case:
         return getattr(inputs, self.learns)
 
     def with_learned(self, inputs: Inputs, value: Tensor) -> Inputs:
-        return inputs._replace(**{self.learns: value})
+        # Not _replace, which torch.compile of older releases does not trace.
+        return Inputs(*(value if name == self.learns else given for name, given in zip(Inputs._fields, inputs, strict=True)))
 
 
 def _on_pred(function: Callable[..., Tensor]) -> Callable[..., Tensor]:

@@ -11,10 +11,11 @@ import torch
 
 from gar import InputError
 from gar.functional import gar_loss
-from gar.symbolic import WORST, gplearn_fitness, pysr_loss
+from gar.symbolic import WORST, gplearn_fitness, lacking_gplearn, pysr_loss
 
 ALPHAS = (0.0, 0.1, 1.0, 10.0, math.inf)
 SETTINGS: tuple[dict[str, Any], ...] = ({}, {"components": ("diff", "diffnorm"), "weights": (0.5, 2.0)}, {"components": ("mae",)})
+needs_gplearn = pytest.mark.skipif(lacking_gplearn() is not None, reason=str(lacking_gplearn()))
 
 
 def rows(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -40,6 +41,7 @@ def run_julia(code: str, pred: np.ndarray, target: np.ndarray, weight: np.ndarra
     return float(names["value"])
 
 
+@needs_gplearn
 @pytest.mark.parametrize("alpha", ALPHAS)
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_both_are_the_loss(alpha: float, settings: dict[str, Any]) -> None:
@@ -57,6 +59,7 @@ def test_code_for_pysr_has_the_frame_that_it_asks_for() -> None:
     assert "complete || return L(Inf)" in code
 
 
+@needs_gplearn
 def test_constant_programs_are_no_accident() -> None:
     """Many programs of a first generation are constant: finite, with the correlation 0."""
     _, target, weight = rows()
@@ -66,6 +69,7 @@ def test_constant_programs_are_no_accident() -> None:
     assert run_julia(pysr_loss(), constant, target, weight) == pytest.approx(value)
 
 
+@needs_gplearn
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_programs_that_are_not_finite_are_the_worst(bad: float) -> None:
     pred, target, weight = rows()
@@ -73,8 +77,10 @@ def test_programs_that_are_not_finite_are_the_worst(bad: float) -> None:
     assert gplearn_fitness()(target, pred, weight) == WORST
 
 
+@needs_gplearn
 def test_gplearn_finds_a_formula() -> None:
-    genetic = pytest.importorskip("gplearn.genetic", reason="gplearn is not installed")
+    from gplearn import genetic
+
     x = np.random.default_rng(0).normal(size=(100, 2))
     y = x[:, 0] * x[:, 1] + x[:, 0]
     model = genetic.SymbolicRegressor(
@@ -85,7 +91,7 @@ def test_gplearn_finds_a_formula() -> None:
     np.testing.assert_array_equal(again.predict(x), model.predict(x))
 
 
-@pytest.mark.parametrize("make", [gplearn_fitness, pysr_loss])
+@pytest.mark.parametrize("make", [pytest.param(gplearn_fitness, marks=needs_gplearn), pysr_loss])
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -1,5 +1,6 @@
 """Early stopping by correlations and by GAR, in both libraries."""
 
+from inspect import signature
 from typing import Any
 
 import lightgbm
@@ -107,12 +108,13 @@ def test_early_stopping_in_all_four_ways(name: Any) -> None:
     quiet = {"objective": objective, "metric": "none", "verbose": -1, "num_threads": 1}
     three = lightgbm.train(quiet, train_set, 200, valid_sets=[valid_set], feval=other, callbacks=[stop])
     four = lightgbm.LGBMRegressor(objective=objective, metric="none", n_estimators=200, n_jobs=1, verbose=-1)
+    is_new = "eval_X" in signature(four.fit).parameters
+    unseen: dict[str, Any] = {"eval_X": (x[200:],), "eval_y": (y[200:],)} if is_new else {"eval_set": [(x[200:], y[200:])]}
     four.fit(
         x[:200],
         y[:200],
         init_score=np.full(200, start),
-        eval_X=(x[200:],),
-        eval_y=(y[200:],),
+        **unseen,
         eval_init_score=[np.full(100, start)],
         eval_metric=other,
         callbacks=[stop],

@@ -1,5 +1,6 @@
 """Real clusters of two workers on this machine: the records of loky, and nothing lost with a worker that is killed."""
 
+import gc
 import os
 import signal
 import subprocess
@@ -74,7 +75,10 @@ def ray() -> Iterator[Cluster]:
         return None
 
     yield Cluster("ray", session.get_runtime_context().gcs_address, kill)
-    session.shutdown()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        session.shutdown()
+        gc.collect()  # older releases of Ray do not wait for their processes, which a later test would hear of
 
 
 def _open_files(process: Any) -> str:

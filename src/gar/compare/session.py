@@ -70,7 +70,7 @@ def compare_and_report(
         found, late = _compare_all(problems, options, run)
     results = Results(
         command=command,
-        created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         gar=__version__,
         problems=[one.problem for one in found],
     )

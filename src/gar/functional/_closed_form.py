@@ -69,7 +69,7 @@ def _centred_batch(
 
 def traced_value(columns: Columns, alpha: float | Tensor, settings: GARSettings) -> Tensor:
     """The same for torch.compile: functional operations, fused into one pass for the value and one for the gradient."""
-    known = columns._replace(pred=columns.pred.detach())
+    known = Columns(columns.pred.detach(), columns.target, columns.weight, columns.share)
     pred, target, error = centred(known)
     m = moments_of(pred, target, error, known)
     m = Moments(*(field if isinstance(field, Tensor) else torch.full_like(m.error, field) for field in m))

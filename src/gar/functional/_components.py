@@ -54,7 +54,7 @@ def _checked_components(components: Sequence[Component]) -> tuple[Component, ...
 def _checked_weights(weights: Sequence[float] | None, components: Sequence[Component]) -> tuple[float, ...] | None:
     if weights is None:
         return None
-    if isinstance(weights, float | int):
+    if isinstance(weights, (float, int)):
         raise InputError(f"weights={weights!r} is a number; expected one for each of the components {tuple(components)!r}")
     if len(weights) != len(components):
         raise InputError(f"weights={tuple(weights)!r} has {len(weights)} values for {len(components)} components {components!r}")

@@ -48,8 +48,8 @@ class Rows(NamedTuple):
     uniform: bool
     """Whether every row is known to count once."""
 
-    @property
     def size(self) -> Tensor:
+        """Number of rows, counted with their weights."""
         return self.weight.sum(-1)
 
     def pair_weight(self) -> Tensor:

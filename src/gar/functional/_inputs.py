@@ -81,7 +81,7 @@ def in_full_precision(loss: Callable[P, R]) -> Callable[P, R]:
 def _device_of(values: Iterable[object]) -> str | None:
     """The kind of device of the first tensor among arguments, or in one that is a list."""
     for value in values:
-        found = value.device.type if isinstance(value, Tensor) else _device_of(value) if isinstance(value, list | tuple) else None
+        found = value.device.type if isinstance(value, Tensor) else _device_of(value) if isinstance(value, (list, tuple)) else None
         if found is not None:
             return found
     return None
@@ -136,7 +136,7 @@ def as_columns(
     share = (weight > 0).any(-1).to(pred.dtype)
     if pairs == "targets" and sample_weight is not None and sample_weight.ndim == pred.ndim - 1:
         share = share * sample_weight.to(pred.dtype)
-    return columns._replace(weight=weight, share=share)
+    return Columns(columns.pred, columns.target, weight, share)
 
 
 def _in_columns(values: Tensor, pairs: Pairs) -> Tensor:
@@ -242,7 +242,7 @@ def check_parameter(value: float | Tensor, name: str, *, lowest: float = 0.0, op
 
 
 def _as_number(value: object, name: str) -> float:
-    number = value if isinstance(value, float | int) else float(value) if isinstance(value, Real) else None
+    number = value if isinstance(value, (float, int)) else float(value) if isinstance(value, Real) else None
     if number is None or isinstance(number, bool):
         raise InputError(f"{name}={value!r} is a {type(value).__name__}; expected a number or a tensor with one value per model")
     return number

@@ -82,7 +82,7 @@ def log_power_mean(logs: Sequence[Number], alpha: Number, *, xp: Numbers) -> Num
     """
     if _is_usual(alpha):
         return _smooth(logs, alpha, xp)
-    if isinstance(alpha, float | int):
+    if isinstance(alpha, (float, int)):
         return xp.largest(logs) if alpha == 0 else _mean(logs)
     usual = (alpha > 0) & (alpha < math.inf)
     value = _smooth(logs, xp.where(usual, alpha, 1.0), xp)
@@ -95,7 +95,7 @@ def attention(logs: Sequence[Number], alpha: Number, *, xp: Numbers) -> list[Num
     below = [log - largest for log in logs]
     if _is_usual(alpha):
         weights = [xp.exp(b / alpha) for b in below]
-    elif isinstance(alpha, float | int):
+    elif isinstance(alpha, (float, int)):
         weights = [_weight_at_limit(b, alpha) for b in below]
     else:
         usual = (alpha > 0) & (alpha < math.inf)
@@ -108,7 +108,7 @@ def attention(logs: Sequence[Number], alpha: Number, *, xp: Numbers) -> list[Num
 
 def _is_usual(alpha: Number) -> bool:
     """Whether alpha is known to be nowhere at a limit. To look into a tensor would make a GPU wait, so it never is of one."""
-    if isinstance(alpha, float | int):
+    if isinstance(alpha, (float, int)):
         return 0 < alpha < math.inf
     return isinstance(alpha, np.ndarray) and bool(((alpha > 0) & (alpha < math.inf)).all())
 

@@ -1,5 +1,7 @@
 """ConR: features of rows with near labels attract, of rows wrongly predicted alike repel (Keramati et al., ICLR 2024)."""
 
+from __future__ import annotations  # torch.compile of PyTorch 2.6 does not trace those of inner functions
+
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -27,7 +29,7 @@ def conr_loss(
     sample_weight: Tensor | None = None,
     mask: Tensor | None = None,
     nan_policy: NanPolicy = "raise",
-    process_group: "ProcessGroup | None" = None,
+    process_group: ProcessGroup | None = None,
 ) -> Tensor:
     r"""Contrastive regulariser in feature space, with positives by label and negatives by prediction.
 
@@ -114,7 +116,7 @@ def _label_pairs(rows: Rows, settings: _Settings) -> _LabelPairs:
     present, within = weight > 0, gap <= settings.window
     near, far = ((present & side).to(gap.dtype) for side in (within, ~within))
     positive = near * weight
-    positives, size = positive.sum(-1, keepdim=True), rows.size[..., None, None]
+    positives, size = positive.sum(-1, keepdim=True), rows.size()[..., None, None]
     return _LabelPairs(
         positive=positive / (positives + (positives == 0)),
         near=near,

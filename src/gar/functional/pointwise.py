@@ -142,6 +142,6 @@ def _focus(distance: Tensor, columns: Columns, beta: float | Tensor, gamma: floa
     power = per_model(gamma, columns, "gamma")
     scaled = per_model(beta, columns, "beta") * distance
     weight = scaled.tanh() if activation == "tanh" else (0.5 * scaled).tanh()  # 2 sigmoid(x) - 1 = tanh(x / 2), without rounding
-    if isinstance(power, float | int) and power == 1:
+    if isinstance(power, (float, int)) and power == 1:
         return weight
     return weight.clamp(min=torch.finfo(weight.dtype).tiny) ** power  # the slope of 0 ** gamma is infinite for gamma < 1

@@ -1,5 +1,7 @@
 """Rank-N-Contrast: features whose distances rank as the distances of labels do (Zha et al., NeurIPS 2023)."""
 
+from __future__ import annotations  # torch.compile of PyTorch 2.6 does not trace those of inner functions
+
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -32,7 +34,7 @@ def rank_n_contrast_loss(
     sample_weight: Tensor | None = None,
     mask: Tensor | None = None,
     nan_policy: NanPolicy = "raise",
-    process_group: "ProcessGroup | None" = None,
+    process_group: ProcessGroup | None = None,
 ) -> Tensor:
     r"""For every pair, the partner should be nearer than all that are at least as far away in label.
 
