@@ -13,7 +13,7 @@ from gar.paper.names import EXPERIMENTS
 from gar.paper.report.blocks import Cell, Page, Table, html, markdown
 from gar.paper.report.claims import claims
 from gar.paper.report.writing import write_pages
-from gar.paper.scores import read_digests, result
+from gar.paper.scores import read_digests, result, results_by_parameter
 from gar.paper.timing import timings
 from tests.paper.conftest import small_world
 
@@ -63,6 +63,16 @@ def test_tables_show_our_numbers_and_the_papers(small: None, rendered: Path, sma
     (line,) = [line for line in page.split("## Concrete")[1].split("##")[0].splitlines() if line.startswith("| GAR |")]
     assert f"{ours.mean:.3f}({ours.sd:.3f}) ✗" in line
     assert "4.603(0.075)" in line
+
+
+def test_every_alpha_has_a_row_and_the_best_is_bold(small: None, rendered: Path, small_records: Path) -> None:
+    held = results_by_parameter(read_digests(small_records, units("alpha"))["concrete", "gar"], "rmse")
+    best = min(held, key=lambda alpha: held[alpha].mean)
+    section = (rendered / "alpha.md").read_text().split("## Concrete")[1].split("##")[0]
+    rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| ")][2:]
+    shown = {float(row[0].removeprefix("| ")): row[2] for row in rows}
+    written = {alpha: f"{one.mean:.3f}({one.sd:.3f})" for alpha, one in held.items()}
+    assert shown == written | {best: f"**{written[best]}**"}
 
 
 def test_near_cells_are_counted(rendered: Path) -> None:

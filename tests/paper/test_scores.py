@@ -10,9 +10,9 @@ import torch
 
 from gar.datasets import load
 from gar.paper.curves import SLOPES, fit_of
-from gar.paper.experiments import units
+from gar.paper.experiments import ALPHAS, units
 from gar.paper.published import Score
-from gar.paper.scores import Result, best_of, duel, mean_ranks, read_digests, result
+from gar.paper.scores import Result, best_of, duel, mean_ranks, read_digests, result, results_by_parameter
 from gar.paper.winners import _value_and_slope
 from gar.stack import StackedMLP
 
@@ -46,8 +46,8 @@ def test_standardised_errors_are_in_standard_deviations(small: None, small_recor
 def test_alpha_can_be_held(small: None, small_records: Path) -> None:
     digest = read_digests(small_records, units("alpha"))["concrete", "gar"]
     assert digest.models.parameter is not None
-    held = {alpha: result(digest, "mae", parameter=alpha) for alpha in np.unique(digest.models.parameter).tolist()}
-    assert len(held) == 13
+    held = results_by_parameter(digest, "mae")
+    assert list(held) == list(ALPHAS)
     place = int(np.flatnonzero((digest.models.parameter == 2.5) & (digest.models.fold == 3))[0])
     assert held[2.5].values[3] == digest.test[place, 0]  # one model a fold has this alpha
 

@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,6 +14,8 @@ from gar.paper.published import Score
 from gar.paper.unit import Unit
 from gar.search import RecordWarning, Selection, select
 from gar.statistics import corrected_resampled_t, percent_gain, two_sample_t
+
+K = TypeVar("K")
 
 
 def read_digests(records: Path, units: Iterable[Unit]) -> dict[tuple[str, str], Digest]:
@@ -72,6 +75,12 @@ def result(digest: Digest, metric: str, *, parameter: float | None = None) -> Re
     return Result(metric, tuple(values.tolist()), digest.about["train_rows"], digest.about["test_rows"])
 
 
+def results_by_parameter(digest: Digest, metric: str) -> dict[float, Result]:
+    """The result with each value of the loss's parameter alone, from the smallest value up."""
+    assert digest.models.parameter is not None
+    return {value: result(digest, metric, parameter=value) for value in np.unique(digest.models.parameter).tolist()}
+
+
 @dataclass(frozen=True)
 class Duel:
     """GAR against one rival by one metric."""
@@ -96,7 +105,7 @@ def duel(champion: Result, rival: Result, name: str) -> Duel:
     )
 
 
-def best_of(results: Mapping[str, Result]) -> str | None:
+def best_of(results: Mapping[K, Result]) -> K | None:
     """The name of the best mean; the first of equals, None of nothing."""
     best = None
     for name, one in results.items():

@@ -4,8 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from gar.metrics import LARGER_IS_BETTER
 from gar.paper import published
 from gar.paper.experiments import VARIANTS
@@ -13,7 +11,7 @@ from gar.paper.names import METRICS, PUBLISHED_TASK, TASKS
 from gar.paper.report.blocks import NOT_RUN, Block, Heading, Table, row
 from gar.paper.report.numbers import Scores, read_scores
 from gar.paper.report.timing import read_times
-from gar.paper.scores import mean_ranks, result
+from gar.paper.scores import mean_ranks, results_by_parameter
 from gar.report.style import CHAMPION, NOTHING, percent, short
 from gar.report.style import METRICS as TITLES
 
@@ -142,15 +140,12 @@ def _alpha_range(records: Path) -> Claim:
     scores = read_scores(records, "alpha")
     rows, flags = [], []
     for task in scores.run_tasks:
-        digest = scores.digests[task, "gar"]
-        assert digest.models.parameter is not None
-        alphas = np.unique(digest.models.parameter).tolist()
         for metric in METRICS:
-            means = {alpha: result(digest, metric, parameter=alpha).mean for alpha in alphas}
+            means = {alpha: one.mean for alpha, one in results_by_parameter(scores.digests[task, "gar"], metric).items()}
             order = sorted(means, key=lambda alpha: means[alpha], reverse=LARGER_IS_BETTER[metric])
             best, worst = order[0], order[-1]
             cost = 100 * abs(means[worst] - means[best]) / abs(means[best])
-            flags.append(alphas[0] < best < alphas[-1])
+            flags.append(min(means) < best < max(means))
             rows.append(row(TASKS[task], TITLES[metric][0], short(best), short(worst), percent(cost)))
     columns = ["Task", "Metric", "best alpha", "worst alpha", "worst against best"]
     text = "alpha is to be tuned in [0.1, 10]"

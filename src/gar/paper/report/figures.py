@@ -15,7 +15,7 @@ from gar.paper.names import METHODS, METRICS, TASKS
 from gar.paper.report.blocks import Figure
 from gar.paper.report.drawing import Draw, handle, panels, paper_handle
 from gar.paper.report.numbers import Scores
-from gar.paper.scores import Result, result
+from gar.paper.scores import Result, results_by_parameter
 from gar.report.plots.drawing import common_range, few_ticks, label, point_beyond, with_room
 from gar.report.style import CHAMPION, INK, MUTED, looks_of, short
 from gar.report.style import METRICS as TITLES
@@ -80,25 +80,23 @@ _HOLLOW: dict[str, Any] = {"markersize": 3.2, "markerfacecolor": "white", "linew
 
 def alpha_figure(task: str, digest: Digest) -> Figure:
     """A box for every alpha over the folds' test values, metric by metric."""
-    assert digest.models.parameter is not None
-    alphas = np.unique(digest.models.parameter).tolist()
-    draws = [_alpha_panel(digest, metric, alphas) for metric in METRICS]
+    results = {metric: results_by_parameter(digest, metric) for metric in METRICS}
+    alphas = list(results[METRICS[0]])
     return Figure(
         f"alpha-{task}",
         f"Test scores on {TASKS[task]} with alpha held at {len(alphas)} values from {short(alphas[0])} to {short(alphas[-1])}.",
-        panels(draws, columns=4, cell=(2.5, 2.1)),
+        panels([_alpha_panel(results[metric], metric) for metric in METRICS], columns=4, cell=(2.5, 2.1)),
     )
 
 
-def _alpha_panel(digest: Digest, metric: str, alphas: Sequence[float]) -> Draw:
+def _alpha_panel(results: Mapping[float, Result], metric: str) -> Draw:
     color = looks_of([CHAMPION])[CHAMPION].light
 
     def draw(axes: Axes) -> None:
-        values = [result(digest, metric, parameter=alpha).values for alpha in alphas]
         lines = {"color": color, "linewidth": 0.9}
         axes.boxplot(
-            values,
-            positions=range(len(alphas)),
+            [one.values for one in results.values()],
+            positions=range(len(results)),
             widths=0.6,
             patch_artist=True,
             boxprops={"facecolor": f"{color}22", "edgecolor": color, "linewidth": 0.9},
@@ -107,7 +105,7 @@ def _alpha_panel(digest: Digest, metric: str, alphas: Sequence[float]) -> Draw:
             capprops=lines,
             flierprops={"marker": "o", "markersize": 2.5, "markeredgecolor": color},
         )
-        axes.set_xticks(range(len(alphas)), [short(alpha) for alpha in alphas], rotation=90, fontsize=7)
+        axes.set_xticks(range(len(results)), [short(alpha) for alpha in results], rotation=90, fontsize=7)
         few_ticks(axes, None, 5)
         label(axes, TITLES[metric][0], "alpha")
 

@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 
 from gar.paper import published
+from gar.paper.digest import Digest
 from gar.paper.names import METRICS, PUBLISHED_TASK
 from gar.paper.report.blocks import HIT, MISS, NOT_RUN, Cell, Table, row
 from gar.paper.report.numbers import Scores
-from gar.paper.scores import Duel, Result, best_of, duel
-from gar.report.style import BASELINE, CHAMPION, NOTHING, percent, probability
+from gar.paper.scores import Duel, Result, best_of, duel, results_by_parameter
+from gar.report.style import BASELINE, CHAMPION, NOTHING, percent, probability, short
 from gar.report.style import METRICS as TITLES
 
 LEGEND = (
@@ -50,6 +51,17 @@ def _ours(one: Result | None, theirs: published.Score | None, missing: str, *, i
         return Cell(missing)
     flag = "" if theirs is None else f" {HIT}" if one.is_near(theirs) else f" {MISS}"
     return Cell(with_sd(one.mean, one.sd) + flag, is_best)
+
+
+def alpha_table(digest: Digest) -> Table:
+    """GAR with alpha held at each value, by metric."""
+    results = {metric: results_by_parameter(digest, metric) for metric in METRICS}
+    best = {metric: best_of(results[metric]) for metric in METRICS}
+    rows = [
+        row(short(alpha), *(_ours(results[metric][alpha], None, NOT_RUN, is_best=best[metric] == alpha) for metric in METRICS))
+        for alpha in results[METRICS[0]]
+    ]
+    return Table(["alpha", *(TITLES[metric][0] for metric in METRICS)], rows)
 
 
 def _paper(score: published.Score | None) -> str:
