@@ -15,7 +15,7 @@ from gar.paper.names import METHODS, METRICS, TASKS
 from gar.paper.report.blocks import Figure
 from gar.paper.report.drawing import Draw, handle, panels, paper_handle
 from gar.paper.report.numbers import Scores
-from gar.paper.scores import Result, results_by_parameter
+from gar.paper.scores import Result
 from gar.report.plots.drawing import common_range, few_ticks, label, point_beyond, with_room
 from gar.report.style import CHAMPION, INK, MUTED, looks_of, short
 from gar.report.style import METRICS as TITLES
@@ -78,14 +78,13 @@ def _reach(one: Result | published.Score) -> np.ndarray:
 _HOLLOW: dict[str, Any] = {"markersize": 3.2, "markerfacecolor": "white", "linewidth": 0.7, "markeredgewidth": 0.7}
 
 
-def alpha_figure(task: str, digest: Digest) -> Figure:
-    """A box for every alpha over the folds' test values, metric by metric."""
-    results = {metric: results_by_parameter(digest, metric) for metric in METRICS}
+def alpha_figure(task: str, results: Mapping[str, Mapping[float, Result]]) -> Figure:
+    """A box for every alpha over the folds' test values; ``results`` are those of every metric by alpha."""
     alphas = list(results[METRICS[0]])
     return Figure(
         f"alpha-{task}",
         f"Test scores on {TASKS[task]} with alpha held at {len(alphas)} values from {short(alphas[0])} to {short(alphas[-1])}.",
-        panels([_alpha_panel(results[metric], metric) for metric in METRICS], columns=4, cell=(2.5, 2.1)),
+        panels([_alpha_panel(held, metric) for metric, held in results.items()], columns=4, cell=(2.5, 2.1)),
     )
 
 

@@ -17,7 +17,7 @@ from gar.paper.report.figures import alpha_figure, batch_figure, moments_figure,
 from gar.paper.report.numbers import PAPER_TABLES, Scores, read_scores
 from gar.paper.report.tables import BOLD, LEGEND, alpha_table, gain_table, near_count, score_table, with_sd
 from gar.paper.report.timing import timing_blocks
-from gar.paper.scores import read_digests, winners
+from gar.paper.scores import read_digests, results_by_parameter, winners
 from gar.paper.symbolic import METHODS as PROGRAMS_BY
 from gar.paper.symbolic import TOOLBOXES, read_fit, symbolic_studies
 from gar.report.style import METRICS as TITLES
@@ -27,8 +27,6 @@ _P_VALUES = (
     "Gains are GAR's, in percent of the other's mean. 't-test' is Student's test of two samples, as in the paper. 'Corrected' "
     "is the corrected resampled test of Nadeau and Bengio on the paired folds: it knows that folds share most of their rows."
 )
-
-_FOLDS = "Boxes, and mean(standard deviation), are over the five folds."
 
 
 def pages(records: Path) -> list[Page]:
@@ -83,10 +81,11 @@ def _origin(scores: Scores, task: str) -> str:
 def _alpha_page(records: Path) -> list[Block]:
     scores = read_scores(records, "alpha")
     made: list[Block] = [EXPERIMENTS["alpha"], *_state(scores)]
-    made += [f"Alpha is fixed; learning rate, decay and epoch are chosen on the validation rows. {_FOLDS} {BOLD}"]
+    made += ["Alpha is fixed; learning rate, decay and epoch are chosen on the validation rows."]
+    made += [f"Boxes, and mean(standard deviation), are over the five folds. {BOLD}"]
     for task in scores.run_tasks:
-        digest = scores.digests[task, "gar"]
-        made += [Heading(TASKS[task]), alpha_figure(task, digest), alpha_table(digest)]
+        results = {metric: results_by_parameter(scores.digests[task, "gar"], metric) for metric in METRICS}
+        made += [Heading(TASKS[task]), alpha_figure(task, results), alpha_table(results)]
     return made
 
 

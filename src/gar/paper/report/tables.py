@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 
 from gar.paper import published
-from gar.paper.digest import Digest
 from gar.paper.names import METRICS, PUBLISHED_TASK
 from gar.paper.report.blocks import HIT, MISS, NOT_RUN, Cell, Table, row
 from gar.paper.report.numbers import Scores
-from gar.paper.scores import Duel, Result, best_of, duel, results_by_parameter
+from gar.paper.scores import Duel, Result, best_of, duel
 from gar.report.style import BASELINE, CHAMPION, NOTHING, percent, probability, short
 from gar.report.style import METRICS as TITLES
 
@@ -53,15 +52,16 @@ def _ours(one: Result | None, theirs: published.Score | None, missing: str, *, i
     return Cell(with_sd(one.mean, one.sd) + flag, is_best)
 
 
-def alpha_table(digest: Digest) -> Table:
-    """GAR with alpha held at each value, by metric."""
-    results = {metric: results_by_parameter(digest, metric) for metric in METRICS}
-    best = {metric: best_of(results[metric]) for metric in METRICS}
-    rows = [
-        row(short(alpha), *(_ours(results[metric][alpha], None, NOT_RUN, is_best=best[metric] == alpha) for metric in METRICS))
-        for alpha in results[METRICS[0]]
-    ]
-    return Table(["alpha", *(TITLES[metric][0] for metric in METRICS)], rows)
+def alpha_table(results: Mapping[str, Mapping[float, Result]]) -> Table:
+    """GAR with alpha held at each value; ``results`` are those of every metric by alpha."""
+    best = {metric: best_of(held) for metric, held in results.items()}
+
+    def cell(metric: str, alpha: float) -> Cell:
+        one = results[metric][alpha]
+        return Cell(with_sd(one.mean, one.sd), best[metric] == alpha)
+
+    rows = [row(short(alpha), *(cell(metric, alpha) for metric in results)) for alpha in results[METRICS[0]]]
+    return Table(["alpha", *(TITLES[metric][0] for metric in results)], rows)
 
 
 def _paper(score: published.Score | None) -> str:
