@@ -53,7 +53,7 @@ class GARLoss(_Loss):
     r"""Gradient Aligned Regression: :math:`\alpha \log \frac1M \sum_i L_i^{1/\alpha}` of absolute errors, the variance of errors
     and one minus Pearson's correlation. The function is :func:`gar.functional.gar_loss`, whose page explains every argument.
 
-    The log form is **negative** near a good fit. Use batches of 32 to 256 rows: one row has no differences to learn from.
+    The log form is **negative** near a good fit. Use batches of 32 to 128 rows: one row has no differences to learn from.
 
     Example:
         >>> loss = GARLoss(alpha=0.5)
