@@ -150,6 +150,15 @@ def test_the_authors_arrays(name: str, rows: int, tested: int, data_home: Path) 
     assert authors_split(name, home=data_home, labels="train").folds[0].labels is not None
 
 
+@pytest.mark.parametrize("name", ["concrete", "wine"])
+def test_the_authors_order_is_that_of_their_arrays(name: str, data_home: Path) -> None:
+    if not has_authors_split(name, home=data_home):
+        pytest.skip(f"the authors' file for {name} is not in the data folder")
+    theirs, drawn = authors_split(name, home=data_home), paper_split(load(name, home=data_home), seed="authors")
+    np.testing.assert_allclose(drawn.y, theirs.y, atol=0.006)
+    np.testing.assert_allclose(drawn.x, theirs.x, atol=0.01)
+
+
 @pytest.mark.parametrize(("name", "file"), [("sine", "sine.npz"), ("squared-sine", "sq_sine.npz")])
 def test_the_authors_halves(name: str, file: str, data_home: Path) -> None:
     if not has_authors_split(name, home=data_home):

@@ -15,7 +15,7 @@ from gar.datasets import (
     load,
     paper_split,
 )
-from gar.datasets.splits import Features, Labels
+from gar.datasets.splits import Features, Labels, Seed
 from gar.losses import registry
 from gar.stack import Models, StackData, TrainSettings
 from gar.tables import PAPER, widths
@@ -23,6 +23,8 @@ from gar.tables import PAPER, widths
 FOLDS = range(5)
 SEED, SEEDS = 123, (123, 124, 125)
 """A method without a parameter is run with three seeds, so that every method has 45 runs a fold, as in the authors' code."""
+AUTHORS_ORDER = ("concrete", "wine", "superconductivity")
+"""Tables that the authors permuted with random numbers we know: of the first two by their files, of the third by its scores."""
 CURVE_SEEDS = (1, 2, 3, 4, 5)
 CURVE_RATES = (1e-1, 1e-2, 1e-3, 1e-4)
 CURVE_DECAYS = (1e-3, 1e-4, 1e-5, 0.0)
@@ -54,6 +56,8 @@ def table_origin(task: str) -> tuple[str, ...]:
     """Which split it is, and what to know of a table that is not the authors' file."""
     if has_authors_split(task):
         return ("The authors' own arrays and split.",)
+    if task in AUTHORS_ORDER:
+        return ("The authors' split, drawn anew by their random numbers.", *_load(task).notes)
     return fresh_origin(task)
 
 
@@ -67,10 +71,14 @@ def subject_origin(task: str) -> tuple[str, ...]:
 
 @cache
 def table_data(task: str, features: Features = "whole", labels: Labels = "raw", is_fresh: bool = False) -> StackData:
-    """The authors' own split where their file is there, else (or if ``is_fresh``) one drawn by their protocol."""
+    """The authors' own split where their file is there or their random numbers are known, else one drawn by their protocol.
+
+    ``is_fresh`` draws one in any case.
+    """
     if has_authors_split(task) and not is_fresh:
         return authors_split(task, features=features, labels=labels)
-    return paper_split(_load(task), features=features, labels=labels)
+    seed: Seed = "authors" if task in AUTHORS_ORDER and not is_fresh else 0
+    return paper_split(_load(task), seed=seed, features=features, labels=labels)
 
 
 @cache

@@ -36,7 +36,6 @@ class Unit:
         models: the grid.
         settings: of training.
         keeps: what its record holds.
-        note: how it differs from the experiment's other units; shown beside its numbers.
         origin: gives sentences about the data, which go into the record.
     """
 
@@ -48,7 +47,6 @@ class Unit:
     models: Models
     settings: TrainSettings
     keeps: Keeps = "scores"
-    note: str = ""
     origin: Callable[[], Sequence[str]] = tuple
 
     @property

@@ -41,7 +41,7 @@ def score_table(scores: Scores, task: str) -> Table:
             missing = "diverged" if (task, unit.variant) in scores.digests else NOT_RUN
             cells.append(_ours(scores.ours.get((task, unit.variant, metric)), theirs, missing, is_best=is_best))
             cells += [_paper(theirs)] if has_paper else []
-        rows.append(row(f"{unit.title} ({unit.note})" if unit.note else unit.title, *cells))
+        rows.append(row(unit.title, *cells))
     return Table(columns, rows)
 
 
