@@ -184,6 +184,7 @@ def test_other_arrays_under_the_authors_names_are_refused(tmp_path: Path) -> Non
     [
         (lambda table: paper_split(table, test=1.5), "test=1.5; expected a share between 0 and 1"),
         (lambda table: paper_split(table, folds=1), "folds=1"),
+        (lambda table: paper_split(table, seed=cast("Any", "author")), "seed='author' is unknown"),
         (lambda table: paper_split(table, folds=500), "too few for a test part"),
         (lambda table: paper_split(table, features=cast("Any", "train rows")), "features='train rows' is unknown"),
         (lambda table: paper_split(table, labels=cast("Any", "yes")), "labels='yes' is unknown"),

@@ -40,7 +40,8 @@ def paper_order(rows: int, *, seed: Seed = 0) -> np.ndarray:
 
     ``seed="authors"`` is the permutation in which the authors' files of Concrete and Wine stand, row by row.
     """
-    if seed == "authors":
+    if isinstance(seed, str):
+        check_choice(seed, ("authors",), "seed")
         return np.random.RandomState(123).permutation(rows)
     return np.random.default_rng(seed).permutation(rows)
 

@@ -197,7 +197,7 @@ def _with_seeds(task: str, method: str, choices: list[tuple[int, ...]], *, learn
 
 
 def _smaller_rates() -> list[Unit]:
-    """Superconductivity without the two largest learning rates, which is how the paper's numbers of these methods look."""
+    """Superconductivity without the two largest learning rates: are the paper's numbers of these methods those of such a grid?"""
     found = []
     for method in ("mae", "huber", "focal_mae", "conr"):
         plain = replace(_table1_unit("superconductivity", method), experiment="differences")
