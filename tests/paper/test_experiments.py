@@ -27,7 +27,7 @@ COUNTS = {
     "depth": 5 * 5,
     "by-subject": 2 * 9,
     "train-statistics": 4 * 9,
-    "differences": 2 * 9 + 4 + 2 * (3 + 3) + 4 + 2 * 4,
+    "differences": 2 * 9 + 4 + 2 * (3 + 3) + 4 + 2 * 5,
 }
 
 

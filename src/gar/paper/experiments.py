@@ -199,7 +199,7 @@ def _with_seeds(task: str, method: str, choices: list[tuple[int, ...]], *, learn
 def _smaller_rates() -> list[Unit]:
     """Superconductivity without the two largest learning rates: are the paper's numbers of these methods those of such a grid?"""
     found = []
-    for method in ("mae", "huber", "focal_mae", "conr"):
+    for method in ("mae", "huber", "focal_mae", "conr", "gar"):
         plain = replace(_table1_unit("superconductivity", method), experiment="differences")
         smaller = table_models(registry[method].grid, learning_rates=(1e-3, 1e-4, 1e-5))
         title = f"{plain.title}, learning rates up to 1e-3"
