@@ -5,6 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.dummy import DummyRegressor
+from sklearn.metrics import mean_absolute_error, root_mean_squared_error
 
 from gar.datasets import has_authors_split
 from gar.errors import InputError
@@ -139,3 +141,15 @@ def test_the_authors_split_is_drawn_where_its_file_is_not(data_home: Path, monke
     np.testing.assert_allclose(drawn.x, theirs.x, atol=0.01)
     assert "drawn anew" in protocol.table_origin("concrete")[0]
     assert not np.allclose(table_data.__wrapped__("concrete", is_fresh=True).y, theirs.y, atol=0.006)
+
+
+def test_the_split_by_person_says_what_a_constant_is_worth(data_home: Path) -> None:
+    data = protocol.subject_data("parkinson-total")
+    scores = {"median": ("MAE", mean_absolute_error), "mean": ("RMSE", root_mean_squared_error)}
+    sentences = " ".join(unit_named("by-subject", "parkinson-total", "gar").origin())
+    for strategy, (title, error) in scores.items():
+        of_folds = []
+        for fold in data.folds:
+            constant = DummyRegressor(strategy=strategy).fit(data.x[fold.train], data.y[fold.train])
+            of_folds.append(error(data.y[fold.test], constant.predict(data.x[fold.test])))
+        assert f"{title} {np.mean(of_folds):.3f}({np.std(of_folds):.3f})" in sentences

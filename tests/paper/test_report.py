@@ -7,11 +7,14 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 
 from gar.paper.experiments import units
 from gar.paper.names import EXPERIMENTS, METHODS, TASKS
 from gar.paper.report.blocks import Cell, Page, Table, html, markdown
 from gar.paper.report.claims import claims
+from gar.paper.report.figures import _score_panel
+from gar.paper.report.numbers import read_scores
 from gar.paper.report.writing import write_pages
 from gar.paper.scores import read_digests, result, results_by_parameter
 from gar.paper.timing import timings
@@ -138,6 +141,24 @@ def _best_in_correlations(records: Path) -> dict[tuple[str, str], str]:
     """By title of task and metric: who is best, as the page of claims says."""
     claim = next(claim for claim in claims(records) if "Pearson" in claim.text)
     return {(cells[0].text, cells[1].text): cells[2].text for cells in claim.table.rows}
+
+
+_SHOWN = [("by-subject", "parkinson-total", ["MAE", "GAR"]), ("train-statistics", "concrete", list(METHODS.values()))]
+
+
+@pytest.mark.parametrize(("experiment", "task", "shown"), _SHOWN)
+def test_a_figure_leaves_out_methods_of_which_there_is_no_number(
+    small: None, small_records: Path, tmp_path: Path, experiment: str, task: str, shown: list[str]
+) -> None:
+    """The paper has numbers of its own for all nine methods of the second."""
+    for method in ("mae", "gar"):
+        path = f"{experiment}/{task}/{method}.npz"
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(small_records / path, tmp_path / path)
+    scores = read_scores(tmp_path, experiment)
+    axes = Figure().subplots()
+    _score_panel(scores, task, "mae", is_first=True)(axes)
+    assert [text.get_text() for text in axes.get_yticklabels()] == shown
 
 
 class _Balance(HTMLParser):

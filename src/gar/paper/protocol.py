@@ -17,6 +17,7 @@ from gar.datasets import (
 )
 from gar.datasets.splits import Features, Labels, Seed
 from gar.losses import registry
+from gar.paper.published import with_sd
 from gar.stack import Models, StackData, TrainSettings
 from gar.tables import PAPER, widths
 
@@ -66,7 +67,16 @@ def fresh_origin(task: str) -> tuple[str, ...]:
 
 
 def subject_origin(task: str) -> tuple[str, ...]:
-    return ("Split by person.", *_load(task).notes)
+    return ("Split by person.", _worth_of_a_constant(subject_data(task)), *_load(task).notes)
+
+
+def _worth_of_a_constant(data: StackData) -> str:
+    """What is had without any feature: people of whom nothing was heard in training may be no easier than that."""
+    labels = data.y.double().numpy()
+    absolute = [np.abs(labels[fold.test] - np.median(labels[fold.train], 0)).mean() for fold in data.folds]
+    squared = [np.square(labels[fold.test] - labels[fold.train].mean(0)).mean() for fold in data.folds]
+    mae, rmse = (with_sd(float(np.mean(scores)), float(np.std(scores))) for scores in (absolute, np.sqrt(squared)))
+    return f"A constant has MAE {mae}, if it is the median of the training labels, and RMSE {rmse}, if it is their mean."
 
 
 @cache

@@ -33,6 +33,16 @@ class Score(NamedTuple):
     sd: float
 
 
+def with_sd(mean: float, sd: float) -> str:
+    """As the paper writes it.
+
+    Example:
+        >>> with_sd(4.60312, 0.0751)
+        '4.603(0.075)'
+    """
+    return f"{mean:.3f}({sd:.3f})"
+
+
 @cache
 def read(table: str) -> tuple[dict[str, str], ...]:
     """All rows of a table, by the names of its columns.

@@ -6,8 +6,8 @@ from gar.metrics import METRICS
 from gar.paper import published
 from gar.paper.agedb import TASKS, agedb_studies
 from gar.paper.names import EXPERIMENTS, METHODS
+from gar.paper.published import with_sd
 from gar.paper.report.blocks import NOT_RUN, Block, Heading, Table, row
-from gar.paper.report.tables import with_sd
 from gar.report.style import METRICS as TITLES
 
 

@@ -38,16 +38,18 @@ def score_figure(scores: Scores, experiment: str, metric: str) -> Figure:
 
 def _score_panel(scores: Scores, task: str, metric: str, *, is_first: bool) -> Draw:
     def draw(axes: Axes) -> None:
-        all_units, looks = scores.units_of(task), looks_of(unit.variant for unit in scores.units_of(task))
-        ours = {unit.variant: scores.ours.get((task, unit.variant, metric)) for unit in all_units}
-        paper = {f"{unit.variant} paper": scores.published(task, unit.variant, metric) for unit in all_units}
+        shown = [unit for unit in scores.units_of(task) if scores.has(unit.variant)]
+        looks = looks_of(unit.variant for unit in shown)
+        ours = {unit.variant: scores.ours.get((task, unit.variant, metric)) for unit in shown}
+        paper = {f"{unit.variant} paper": scores.published(task, unit.variant, metric) for unit in shown}
+        raised = 0.14 if scores.paper else 0.0  # to make room for the paper's
         frame = with_room(*common_range({name: _reach(one) for name, one in (ours | paper).items() if one is not None}))
         for place, (one, theirs) in enumerate(zip(ours.values(), paper.values(), strict=True)):
-            color = looks[all_units[place].variant].light
-            _draw_score(axes, (place - 0.14, place - 0.3), one, frame, color, {"markersize": 4, "linewidth": 1.2})
+            color = looks[shown[place].variant].light
+            _draw_score(axes, (place - raised, place - raised - 0.16), one, frame, color, {"markersize": 4, "linewidth": 1.2})
             _draw_score(axes, (place + 0.2, place + 0.3), theirs, frame, MUTED, _HOLLOW)
-        axes.set_yticks(range(len(all_units)), [unit.title for unit in all_units] if is_first else [""] * len(all_units))
-        axes.set(ylim=(len(all_units) - 0.5, -0.5), xlim=frame)
+        axes.set_yticks(range(len(shown)), [unit.title for unit in shown] if is_first else [""] * len(shown))
+        axes.set(ylim=(len(shown) - 0.5, -0.5), xlim=frame)
         few_ticks(axes, 4, None)
         label(axes, TASKS[task], TITLES[metric][0])
 

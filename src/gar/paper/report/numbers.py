@@ -36,6 +36,10 @@ class Scores:
     def units_of(self, task: str) -> list[Unit]:
         return [unit for unit in self.units if unit.task == task]
 
+    def has(self, variant: str) -> bool:
+        """Whether there is any number of it, ours or the paper's."""
+        return any(name == variant for _, name, _ in (*self.ours, *self.paper))
+
     def published(self, task: str, variant: str, metric: str) -> published.Score | None:
         return self.paper.get((PUBLISHED_TASK.get(task, task), variant, metric))
 

@@ -9,13 +9,14 @@ from gar.paper import published
 from gar.paper.curves import Fit, fit_of
 from gar.paper.experiments import CURVE_METHODS, LAYERS, units
 from gar.paper.names import EXPERIMENTS, METRICS, TASKS
+from gar.paper.published import with_sd
 from gar.paper.report.agedb import agedb_blocks
 from gar.paper.report.blocks import HIT, NOT_RUN, Block, Heading, Page, Table, row
 from gar.paper.report.claims import claim_blocks
 from gar.paper.report.curve_figures import depth_figures, fit_figure, slope_figure, symbolic_figure
 from gar.paper.report.figures import alpha_figure, batch_figure, moments_figure, score_figure
 from gar.paper.report.numbers import PAPER_TABLES, Scores, read_scores
-from gar.paper.report.tables import BOLD, LEGEND, alpha_table, gain_table, near_count, score_table, with_sd
+from gar.paper.report.tables import BOLD, LEGEND, alpha_table, gain_table, near_count, score_table
 from gar.paper.report.timing import timing_blocks
 from gar.paper.scores import read_digests, results_by_parameter, winners
 from gar.paper.symbolic import METHODS as PROGRAMS_BY

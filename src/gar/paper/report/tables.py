@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from gar.paper import published
 from gar.paper.names import METRICS, PUBLISHED_TASK
+from gar.paper.published import with_sd
 from gar.paper.report.blocks import HIT, MISS, NOT_RUN, Cell, Table, row
 from gar.paper.report.numbers import Scores
 from gar.paper.scores import Duel, Result, best_of, duel
@@ -14,16 +15,6 @@ LEGEND = (
     f"Mean(standard deviation) over the five folds. {HIT}: within two (paper's sd + our sd) of the published mean; {MISS}: not."
 )
 BOLD = "Bold: the best mean of a column."
-
-
-def with_sd(mean: float, sd: float) -> str:
-    """As the paper writes it.
-
-    Example:
-        >>> with_sd(4.60312, 0.0751)
-        '4.603(0.075)'
-    """
-    return f"{mean:.3f}({sd:.3f})"
 
 
 def score_table(scores: Scores, task: str) -> Table:

@@ -6,9 +6,9 @@ from typing import Any
 
 from gar.paper import published
 from gar.paper.names import METHODS, TASKS
+from gar.paper.published import with_sd
 from gar.paper.report.blocks import NOT_RUN, Block, Heading, Table, row
 from gar.paper.report.figures import runtime_figure
-from gar.paper.report.tables import with_sd
 from gar.paper.timing import TASKS as TIMED
 from gar.paper.timing import timings
 from gar.report.style import NOTHING
