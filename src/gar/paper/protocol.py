@@ -17,6 +17,7 @@ from gar.datasets import (
 )
 from gar.datasets.splits import Features, Labels, Seed
 from gar.losses import registry
+from gar.metrics import mae, rmse
 from gar.paper.published import with_sd
 from gar.stack import Models, StackData, TrainSettings
 from gar.tables import PAPER, widths
@@ -72,11 +73,11 @@ def subject_origin(task: str) -> tuple[str, ...]:
 
 def _worth_of_a_constant(data: StackData) -> str:
     """What is had without any feature: people of whom nothing was heard in training may be no easier than that."""
-    labels = data.y.double().numpy()
-    absolute = [np.abs(labels[fold.test] - np.median(labels[fold.train], 0)).mean() for fold in data.folds]
-    squared = [np.square(labels[fold.test] - labels[fold.train].mean(0)).mean() for fold in data.folds]
-    mae, rmse = (with_sd(float(np.mean(scores)), float(np.std(scores))) for scores in (absolute, np.sqrt(squared)))
-    return f"A constant has MAE {mae}, if it is the median of the training labels, and RMSE {rmse}, if it is their mean."
+    parts = [(data.y[fold.train].double(), data.y[fold.test].double()) for fold in data.folds]
+    of_medians = [mae(train.quantile(0.5, 0).expand_as(test), test) for train, test in parts]
+    of_means = [rmse(train.mean(0).expand_as(test), test) for train, test in parts]
+    absolute, squared = (with_sd(float(np.mean(scores)), float(np.std(scores))) for scores in (of_medians, of_means))
+    return f"A constant has MAE {absolute}, if it is the median of the training labels, and RMSE {squared}, if it is their mean."
 
 
 @cache
