@@ -1,6 +1,7 @@
 """Settings for all tests: one thread, repeatable examples, and the folder of real data."""
 
 import os
+import signal
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,6 +14,8 @@ collect_ignore = [] if find_spec("gplearn") else ["src/gar/symbolic.py"]
 """Modules whose examples need a package that is not here."""
 
 torch.set_num_threads(1)
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so in a shell's background; children that tests interrupt would inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 hypothesis.settings.register_profile("gar", deadline=None, derandomize=True, max_examples=40)
 hypothesis.settings.load_profile("gar")
 

@@ -89,6 +89,12 @@ def test_near_cells_are_counted(rendered: Path) -> None:
     assert parts[0][0] == page.count(") ✓")
 
 
+def test_marks_are_explained_only_where_the_paper_has_such_a_table(rendered: Path) -> None:
+    pages = {name: (rendered / f"{name}.md").read_text() for name in ("table1", "by-subject")}
+    assert all("Mean(standard deviation) over the five folds." in page for page in pages.values())
+    assert {name: "published mean" in page for name, page in pages.items()} == {"table1": True, "by-subject": False}
+
+
 def test_what_is_missing_is_said_and_not_invented(rendered: Path, tmp_path: Path) -> None:
     page = (rendered / "table1.md").read_text()
     assert "Not run: GDSC release 5." in page

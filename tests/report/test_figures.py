@@ -7,10 +7,11 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from gar.report import Method, Predictions, Problem, Results
 from gar.report.plots import plots_of
-from gar.report.plots.drawing import Plot, View, common_range, draw, drawing, png_of, svg_of
+from gar.report.plots.drawing import Plot, View, common_range, draw, drawing, png_of, point_beyond, svg_of
 from gar.report.plots.predictions import Pairs, _bias, pairs_of, ranks_of, spread, thin
 from gar.report.plots.training import _smooth
 from gar.report.style import looks_of
@@ -224,3 +225,10 @@ def test_other_scripts_and_dollars_in_names(results: Results, tmp_path: Path) ->
     problem = replace(results.problems[0], targets=["Festigkeit $x_{$ 強度 🙂"])
     panel = marks(problem, "predicted-values", 0)
     assert any("強度" in (element.text or "") for element in panel.iter("text"))
+
+
+def test_numbers_beyond_the_frame_show_digits_that_can_be_compared() -> None:
+    axes = Figure().subplots()
+    for value in (0.8, 0.807, -1234.5):
+        point_beyond(axes, 0, value, (0.0, 0.5), "black")
+    assert [text.get_text() for text in axes.texts] == ["0.800 →", "0.807 →", "← -1,234"]

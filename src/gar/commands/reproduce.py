@@ -125,13 +125,13 @@ def _show_scores(experiment: str, found: Sequence["Unit"], records: Path) -> Non
     """What was run, beside the paper's numbers where it has them."""
     from gar.paper.report.blocks import plain
     from gar.paper.report.numbers import read_scores
-    from gar.paper.report.tables import LEGEND, score_table
+    from gar.paper.report.tables import legend, score_table
 
     scores = read_scores(records, experiment, found)
     for task in scores.run_tasks:
         click.echo(f"\n{TASKS[task]}\n{plain(score_table(scores, task))}")
-    if scores.run_tasks and scores.paper:
-        click.echo(f"\n{LEGEND}")
+    if scores.run_tasks:
+        click.echo(f"\n{legend(scores)}")
 
 
 def _tell(unit: "Unit", state: "State") -> None:

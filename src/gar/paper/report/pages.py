@@ -16,7 +16,7 @@ from gar.paper.report.claims import claim_blocks
 from gar.paper.report.curve_figures import depth_figures, fit_figure, slope_figure, symbolic_figure
 from gar.paper.report.figures import alpha_figure, batch_figure, moments_figure, score_figure
 from gar.paper.report.numbers import PAPER_TABLES, Scores, read_scores
-from gar.paper.report.tables import BOLD, LEGEND, alpha_table, gain_table, near_count, score_table
+from gar.paper.report.tables import BOLD, LEGEND, alpha_table, gain_table, legend, near_count, score_table
 from gar.paper.report.timing import timing_blocks
 from gar.paper.scores import read_digests, results_by_parameter, winners
 from gar.paper.symbolic import METHODS as PROGRAMS_BY
@@ -54,7 +54,7 @@ def _table_page(experiment: str, *, figures: tuple[str, ...], gains: bool = True
         made: list[Block] = [EXPERIMENTS[experiment], *_state(scores)]
         if not scores.digests:
             return made
-        made += [f"{LEGEND} {BOLD}", *([_P_VALUES] if gains else [])]
+        made += [f"{legend(scores)} {BOLD}", *([_P_VALUES] if gains else [])]
         made += [score_figure(scores, experiment, metric) for metric in figures]
         for task in scores.run_tasks:
             made += [Heading(TASKS[task]), _origin(scores, task), score_table(scores, task)]
@@ -92,7 +92,7 @@ def _alpha_page(records: Path) -> list[Block]:
 
 def _batch_page(records: Path) -> list[Block]:
     scores = read_scores(records, "batch-size")
-    made: list[Block] = [EXPERIMENTS["batch-size"], *_state(scores), f"{LEGEND} {BOLD}"]
+    made: list[Block] = [EXPERIMENTS["batch-size"], *_state(scores), f"{legend(scores)} {BOLD}"]
     made += ["The lower figures follow the model of each fold that is best in MAE: mean and standard deviation of its predictions."]
     for task in scores.run_tasks:
         made += [Heading(TASKS[task]), score_table(scores, task), batch_figure(scores, task), moments_figure(scores, task)]

@@ -11,10 +11,14 @@ from gar.paper.scores import Duel, Result, best_of, duel
 from gar.report.style import BASELINE, CHAMPION, NOTHING, percent, probability, short
 from gar.report.style import METRICS as TITLES
 
-LEGEND = (
-    f"Mean(standard deviation) over the five folds. {HIT}: within two (paper's sd + our sd) of the published mean; {MISS}: not."
-)
+_CELLS = "Mean(standard deviation) over the five folds."
+LEGEND = f"{_CELLS} {HIT}: within two (paper's sd + our sd) of the published mean; {MISS}: not."
 BOLD = "Bold: the best mean of a column."
+
+
+def legend(scores: Scores) -> str:
+    """What stands in the cells of a table of scores: marks only where the paper has such a table."""
+    return LEGEND if scores.paper else _CELLS
 
 
 def score_table(scores: Scores, task: str) -> Table:

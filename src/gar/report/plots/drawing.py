@@ -16,7 +16,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from gar.report.results import Method, Problem
-from gar.report.style import CHAMPION, GRID, INK, MUTED, Look, printable, short
+from gar.report.style import CHAMPION, GRID, INK, MUTED, Look, decimals, number, printable
 
 POINT = 72.0
 _LEGEND_ROW = 15.0
@@ -234,7 +234,8 @@ def with_room(low: float, high: float, share: float = 0.06) -> tuple[float, floa
 def point_beyond(axes: Axes, place: float, value: float, frame: tuple[float, float], color: str, key: str | None = None) -> None:
     """A value too far off to be drawn: its number at the edge, and an arrow."""
     is_right = value > frame[1]
-    text, where, side = (f"{short(value)} →", 1.0, "right") if is_right else (f"← {short(value)}", 0.0, "left")
+    shown = number(value, decimals([value]))
+    text, where, side = (f"{shown} →", 1.0, "right") if is_right else (f"← {shown}", 0.0, "left")
     axes.text(where, place, text, transform=axes.get_yaxis_transform(), ha=side, va="center", color=color, gid=key)
 
 
