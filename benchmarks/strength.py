@@ -4,9 +4,9 @@
     GAR_DATA_HOME=... python -m benchmarks.strength concrete gar mae  # one table, some losses
     python -m benchmarks.strength --table                             # from the records alone
 
-The authors' split (for Superconductivity, which has none, the paper's protocol with seed 0): the estimator trains on four fifths of
-the training part and chooses by the fifth, five times. Test rows are looked at once, at the end. A record holds the test error
-of each of the five networks and that of the mean of their predictions, which is what the estimator predicts.
+The split of the paper's tables, as `gar reproduce` has it: the estimator trains on four fifths of the training part and chooses
+by the fifth, five times. Test rows are looked at once, at the end. A record holds the test error of each of the five networks
+and that of the mean of their predictions, which is what the estimator predicts.
 """
 
 import json
@@ -19,11 +19,10 @@ import numpy as np
 import torch
 
 from gar import GARRegressorCV
-from gar.datasets import authors_split, has_authors_split, load, paper_split
 from gar.files import write_whole
 from gar.losses import registry
 from gar.paper import published
-from gar.stack import StackData
+from gar.paper.protocol import table_data
 from gar.tables import fold_predictions
 
 RECORDS = Path(__file__).parent / "records" / "strength"
@@ -37,12 +36,8 @@ TASKS = {
 LOSSES = ("gar", "mae", "mse", "huber")
 
 
-def split(task: str) -> StackData:
-    return authors_split(task) if has_authors_split(task) else paper_split(load(task))
-
-
 def run(task: str, loss: str) -> dict[str, Any]:
-    data = split(task)
+    data = table_data(task)
     x, y = data.x.numpy(), data.y.numpy()[:, 0]
     test, start = data.folds[0].test, time.perf_counter()
     cv = [(fold.train, fold.valid) for fold in data.folds]
