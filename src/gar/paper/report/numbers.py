@@ -43,6 +43,11 @@ class Scores:
     def published(self, task: str, variant: str, metric: str) -> published.Score | None:
         return self.paper.get((PUBLISHED_TASK.get(task, task), variant, metric))
 
+    def nearness(self) -> dict[tuple[str, str, str], bool]:
+        """Whether a score of ours is near the paper's, of those that it has too."""
+        pairs = {key: (one, self.published(*key)) for key, one in self.ours.items()}
+        return {key: one.is_near(theirs) for key, (one, theirs) in pairs.items() if theirs is not None}
+
     def results(self, task: str, metric: str) -> dict[str, Result]:
         """Ours by variant, in the order of units."""
         found = {unit.variant: self.ours.get((task, unit.variant, metric)) for unit in self.units_of(task)}
@@ -64,6 +69,8 @@ PAPER_TABLES: Mapping[str, str] = {
     "differences": "table1",
 }
 """The published table that an experiment is held against."""
+REPRODUCED = tuple(name for name, paper in PAPER_TABLES.items() if name == paper)
+"""Experiments that are the paper's own; the others differ from it by intention."""
 
 
 def read_scores(records: Path, experiment: str, chosen: Sequence[Unit] | None = None) -> Scores:

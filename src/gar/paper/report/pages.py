@@ -15,7 +15,7 @@ from gar.paper.report.blocks import HIT, NOT_RUN, Block, Heading, Page, Table, r
 from gar.paper.report.claims import claim_blocks
 from gar.paper.report.curve_figures import depth_figures, fit_figure, slope_figure, symbolic_figure
 from gar.paper.report.figures import alpha_figure, batch_figure, moments_figure, score_figure
-from gar.paper.report.numbers import PAPER_TABLES, Scores, read_scores
+from gar.paper.report.numbers import PAPER_TABLES, REPRODUCED, Scores, read_scores
 from gar.paper.report.tables import BOLD, LEGEND, alpha_table, gain_table, legend, near_count, score_table
 from gar.paper.report.timing import timing_blocks
 from gar.paper.scores import read_digests, results_by_parameter, winners
@@ -39,7 +39,7 @@ def pages(records: Path) -> list[Page]:
 def _nearness(records: Path) -> list[Block]:
     """How many scores are near those of the paper's tables of the same name."""
     rows, all_near, all_compared = [], 0, 0
-    for experiment in (name for name, paper in PAPER_TABLES.items() if name == paper):
+    for experiment in REPRODUCED:
         scores = read_scores(records, experiment)
         near, compared = near_count(scores)
         rows.append(row(_PAGES[experiment][0], f"{len(scores.digests)} of {len(scores.units)}", f"{near} of {compared}"))

@@ -108,8 +108,5 @@ def _title(scores: Scores, task: str, variant: str) -> str:
 
 def near_count(scores: Scores) -> tuple[int, int]:
     """How many cells are near the paper's, of how many that can be compared."""
-    flags = []
-    for (task, variant, metric), one in scores.ours.items():
-        theirs = scores.published(task, variant, metric)
-        flags += [] if theirs is None else [one.is_near(theirs)]
+    flags = scores.nearness().values()
     return sum(flags), len(flags)
