@@ -31,7 +31,7 @@ def score_figure(scores: Scores, experiment: str, metric: str) -> Figure:
     better = "larger" if TITLES[metric][1] else "smaller"
     return Figure(
         f"{experiment}-{metric}",
-        f"{TITLES[metric][0]} ({better} is better) of every method on {', '.join(TASKS[task] for task in tasks)}.",
+        f"{TITLES[metric][0]} ({better} is better) by method on {', '.join(TASKS[task] for task in tasks)}.",
         panels(draws, columns=4, cell=(2.5, 2.2), legend=legend),
     )
 
