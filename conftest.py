@@ -10,7 +10,7 @@ import hypothesis
 import pytest
 import torch
 
-collect_ignore = [] if find_spec("gplearn") else ["src/gar/symbolic.py"]
+collect_ignore = [] if find_spec("gplearn") else ["src/gar/integrations/symbolic.py"]
 """Modules whose examples need a package that is not here."""
 
 torch.set_num_threads(1)

@@ -28,8 +28,8 @@ from benchmarks.boosting_grid import GROUPED, LIBRARIES, METRICS, OBJECTIVES, TA
 from benchmarks.strength import record_of
 from benchmarks.timing import in_words, print_table
 from gar.boosting import GARObjective
-from gar.datasets import authors_split
 from gar.statistics import corrected_resampled_t, two_sample_t
+from gar_reproduction.data import authors_split
 
 PAGE = Path(__file__).parent.parent / "docs" / "boosting.md"
 PUBLISHED = {

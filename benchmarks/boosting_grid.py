@@ -14,7 +14,7 @@ from sklearn.model_selection import GroupKFold, GroupShuffleSplit, KFold, Shuffl
 
 from gar.boosting import GARObjective
 from gar.boosting.metrics import correlation_within
-from gar.datasets import authors_split, load
+from gar_reproduction.data import authors_split, load
 
 RECORDS = Path(__file__).parent / "records" / "boosting"
 LIBRARIES = ("xgboost", "lightgbm")

@@ -24,13 +24,13 @@ import joblib
 import numpy as np
 import torch
 
-from gar.paper.experiments import UNIT_EXPERIMENTS, units
-from gar.paper.unit import Unit, flops
-from gar.search import search
+from gar.search import RunContext, search
+from gar.search.grid import even_share
 from gar.search.records import Records
-from gar.search.running import even_share
 from gar.search.tasks import one_thread
 from gar.stack import Models, StackData, TrainSettings, chunks, train
+from gar_reproduction.experiments import UNIT_EXPERIMENTS, units
+from gar_reproduction.unit import Unit, flops
 
 RECORD = Path(__file__).parent / "records" / "cluster.json"
 CORES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000)
@@ -178,11 +178,11 @@ def scaling(epochs: int) -> None:
     """Efficiency from one to two workers, in the best of three turns each."""
     data, models, settings = _example(epochs)
     best = {1: float("inf"), 2: float("inf")}
-    search(data, models, TrainSettings(epochs=1, batch_size=256), workers=2)  # wake the workers
+    search(data, models, TrainSettings(epochs=1, batch_size=256), context=RunContext(workers=2))  # wake the workers
     for _ in range(3):
         for workers in best:
             start = time.perf_counter()
-            search(data, models, settings, workers=workers)
+            search(data, models, settings, context=RunContext(workers=workers))
             best[workers] = min(best[workers], time.perf_counter() - start)
     one, two = best[1], best[2]
     print(f"{len(models)} models, {epochs} epochs: {one:.2f} s on 1 worker, {two:.2f} s on 2: efficiency {one / two / 2:.0%}")

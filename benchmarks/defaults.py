@@ -14,12 +14,12 @@ import numpy as np
 from sklearn.datasets import load_diabetes, make_friedman1
 
 from gar import GARRegressorCV
-from gar.datasets import authors_split, has_authors_split
+from gar_reproduction.data import authors_split, has_authors_split
 
 RECIPES: dict[str, dict[str, Any]] = {
     "the default": {},
     "plain numbers only": {"encoding": None},
-    "waves only": {"encoding": "waves"},
+    "waves only": {"encoding": "periodic"},
     "ELU": {"activation": "elu"},
     "two layers": {"hidden_sizes": (64, 64)},
     "three layers of 128": {"hidden_sizes": (128, 128, 128)},

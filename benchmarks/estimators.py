@@ -20,7 +20,7 @@ from sklearn.model_selection import KFold
 from sklearn.neural_network import MLPRegressor
 
 from gar import GARRegressorCV
-from gar.tables import DEFAULT, widths
+from gar.estimators.presets import DEFAULT, widths
 
 FOLDS, ROUNDS = 5, 3
 

@@ -30,11 +30,11 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks.timing import best_of_turns
 from gar.losses import registry
-from gar.search import search
+from gar.search import RunContext, search
 from gar.stack import Models, StackData, TrainSettings, train
 from gar.stack.objective import Labels, Objective, first_of_each_label
 from gar.stack.packing import models_in_chunk, network_layout
-from gar.stack.passes import Run
+from gar.stack.passes import ModelSpan
 
 RATES, DECAYS, ALPHAS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5), (1e-3, 1e-4, 1e-5), (0.1, 1.0, 10.0)
 SMALL = TrainSettings(hidden_sizes=(16, 32, 16, 8))
@@ -155,7 +155,7 @@ def against_plain(data: StackData, settings: TrainSettings, *, epochs: int, roun
         for runs, times in zip(rivals, rival_times, strict=True):
             times.append(100 * statistics.mean(_seconds_of_epoch(run) for run in runs) * len(models))
         stacked.append(scaled(lambda: train(data, sample, short)))
-        searched.append(scaled(lambda: search(data, sample, short, workers=-1)))
+        searched.append(scaled(lambda: search(data, sample, short, context=RunContext(workers=-1))))
     rival, with_workers = (times[1:] for times in rival_times)  # the first turn warms up, and starts the processes
     return [_timing(rival, stacked[1:]), _timing(with_workers, stacked[1:]), _timing(rival, searched[1:])]
 
@@ -193,7 +193,7 @@ def features_step(name: str, data: StackData, width: int, *, rounds: int) -> Tim
     target = data.y[data.folds[0].train[:256]].float()
     predictions, features = torch.randn(models, 256, target.shape[1]), torch.randn(models, width, 256).mT
     parameter = torch.tensor(spec.grid).repeat(models // len(spec.grid))
-    objective = Objective(name, parameter, (Run(0, models, 0),), device=target.device)
+    objective = Objective(name, parameter, (ModelSpan(0, models, 0),), device=target.device)
     distinct = first_of_each_label(target)
     labels = Labels(target[None], None, distinct[None])
     assert spec.parameter is not None

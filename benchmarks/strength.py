@@ -19,11 +19,11 @@ import numpy as np
 import torch
 
 from gar import GARRegressorCV
+from gar.estimators.presets import fold_predictions
 from gar.files import write_whole
 from gar.losses import registry
-from gar.paper import published
-from gar.paper.protocol import table_data
-from gar.tables import fold_predictions
+from gar_reproduction import published
+from gar_reproduction.protocol import table_data
 
 RECORDS = Path(__file__).parent / "records" / "strength"
 TASKS = {

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from benchmarks.cluster import Work, makespan, simulate
-from gar.search.running import _cut
+from gar.search.grid import _cut
 from gar.stack import chunks
 from tests.search.problem import LONG, many_models, small_data
 

@@ -91,7 +91,7 @@ def test_every_room_and_every_short_name_is_in_the_reference() -> None:
 
 
 def test_every_command_is_in_the_reference(site: Path) -> None:
-    from gar.cli import gar as group
+    from gar.app.cli import gar as group
 
     text = re.sub(r"<[^>]+>", "", (site / "api/commands.html").read_text())
     for name in group.commands:

@@ -8,9 +8,9 @@ import numpy as np
 from matplotlib.image import imread
 
 from benchmarks import cluster, strength
-from gar.paper.names import METHODS
-from gar.paper.report.numbers import REPRODUCED, read_scores
-from gar.paper.report.writing import write_pages
+from gar_reproduction.names import METHODS
+from gar_reproduction.pages.numbers import REPRODUCED, read_scores
+from gar_reproduction.pages.writing import write_pages
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from gar.vision._torchvision import import_torchvision
+from gar.vision.torchvision_import import import_torchvision
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *(page for page in sorted((ROOT / "docs").rglob("*.md")) if "_build" not in page.parts)]

@@ -40,24 +40,22 @@ _HOME = {
     "RankNContrastLoss": "gar.losses",
     "RankSimLoss": "gar.losses",
 }
-_ROOMS = (
+_MODULES = (
     "accumulation",
+    "app",
     "boosting",
-    "compare",
-    "datasets",
     "distributed",
     "errors",
     "estimators",
     "functional",
+    "integrations",
     "losses",
     "metrics",
-    "models",
-    "paper",
-    "report",
+    "registry",
     "search",
     "stack",
     "statistics",
-    "symbolic",
+    "validation",
     "vision",
 )
 
@@ -67,10 +65,10 @@ __all__ = ["__version__", *_HOME]
 def __getattr__(name: str) -> object:
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
-    if name in _ROOMS:
+    if name in _MODULES:
         return import_module(f"gar.{name}")
     raise AttributeError(f"module 'gar' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *_ROOMS])
+    return sorted([*__all__, *_MODULES])

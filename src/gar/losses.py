@@ -5,24 +5,24 @@ down. A tuned parameter (alpha, delta, beta, ...) is a number or a tensor with o
 buffer, so it follows ``.to(device)``.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from gar import functional
 from gar.distributed import shared_generator
-from gar.errors import InputError
 from gar.functional._components import COMPONENTS, Component, GARSettings
 from gar.functional._features import join_batch
-from gar.functional._inputs import NanPolicy, Pairs, check_choice, check_parameter
 from gar.functional.aggregation import Form
 from gar.functional.gar import gar_components, gar_with
 from gar.functional.mae_pearson import Balance
 from gar.functional.pointwise import Activation
+from gar.registry import LOSSES
+from gar.registry import LossSpec as LossSpec
+from gar.registry import register as register
+from gar.validation import NanPolicy, Pairs, check_choice, check_parameter
 
 if TYPE_CHECKING:
     from gar.distributed import ProcessGroup
@@ -320,44 +320,4 @@ class ConRLoss(_Loss):
         return mae + self.beta * regulariser
 
 
-Input = Literal["pred", "features"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class LossSpec:
-    """One entry of the registry: what a loss is called, what it needs, and how the paper tunes it."""
-
-    title: str
-    loss: type[nn.Module]
-    inputs: tuple[Input, ...] = ("pred",)
-    """What it looks at besides labels, in the order of ``forward``: ``(pred, target)``, ``(features, target)`` or
-    ``(pred, target, features)``. A loss of features alone trains an encoder, and another loss then the whole."""
-    parameter: str | None = None
-    grid: tuple[float, ...] = ()
-
-    def build(self, value: float | Tensor | None = None) -> nn.Module:
-        """A module with its tuned parameter set to ``value``; None keeps the default."""
-        if value is None:
-            return self.loss()
-        if self.parameter is None:
-            raise InputError(f"{self.title} has no parameter to tune, but was given {value!r}; leave it out")
-        return self.loss(**{self.parameter: value})
-
-
-registry: Mapping[str, LossSpec] = MappingProxyType(
-    {
-        "mae": LossSpec(title="MAE", loss=MAELoss),
-        "mse": LossSpec(title="MSE", loss=MSELoss),
-        "huber": LossSpec(title="Huber", loss=HuberLoss, parameter="delta", grid=(0.25, 1.0, 4.0)),
-        "focal_mae": LossSpec(title="Focal (MAE)", loss=FocalMAELoss, parameter="beta", grid=(0.25, 1.0, 4.0)),
-        "focal_mse": LossSpec(title="Focal (MSE)", loss=FocalMSELoss, parameter="beta", grid=(0.25, 1.0, 4.0)),
-        "ranksim": LossSpec(
-            title="RankSim", loss=RankSimLoss, inputs=("pred", "features"), parameter="interpolation", grid=(0.5, 1.0, 2.0)
-        ),
-        "rnc": LossSpec(title="RNC", loss=RankNContrastLoss, inputs=("features",), parameter="temperature", grid=(1.0, 2.0, 4.0)),
-        "conr": LossSpec(title="ConR", loss=ConRLoss, inputs=("pred", "features"), parameter="beta", grid=(0.2, 1.0, 4.0)),
-        "gar": LossSpec(title="GAR", loss=GARLoss, parameter="alpha", grid=(0.1, 1.0, 10.0)),
-        "mae_pearson": LossSpec(title="MAE-Pearson", loss=MAEPearsonLoss),
-    }
-)
-"""Every loss by name: the paper's nine methods in its order, then MAE-Pearson of its synthetic experiments."""
+registry = LOSSES

@@ -17,12 +17,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gar import registry
 from gar.errors import InputError
-from gar.functional._inputs import check_mask, check_tensor, check_weight
+from gar.validation import check_mask, check_tensor, check_weight
 
-METRICS = ("mae", "rmse", "pearson", "spearman", "r2")
-"""Names of all metrics, in the order in which they are always given."""
-LARGER_IS_BETTER = {"mae": False, "rmse": False, "pearson": True, "spearman": True, "r2": True}
+METRICS = tuple(registry.METRICS)
+LARGER_IS_BETTER = {name: spec.larger_is_better for name, spec in registry.METRICS.items()}
 
 
 def mae(pred: Tensor, target: Tensor, *, mask: Tensor | None = None, weight: Tensor | None = None) -> Tensor:

@@ -1,11 +1,59 @@
 """How much better, and is it luck? Gains in percent and p-values of two methods' scores, one score per fold."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
 
 from gar.errors import InputError
+
+CHANCE = 0.05
+"""A p-value below this is called a difference."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two methods compared by one metric.
+
+    Args:
+        gain: percent by which the first method's mean is better; negative where it is worse.
+        p: of Student's t-test of two samples, as in the paper, which takes folds for independent.
+        p_corrected: of the corrected resampled t-test, which accounts for training rows that folds share.
+    """
+
+    gain: float
+    p: float
+    p_corrected: float
+
+    @property
+    def is_clear(self) -> bool:
+        """Return True if the corrected test finds a difference."""
+        return self.p_corrected < CHANCE
+
+
+def compare_scores(
+    values: Sequence[float], rival: Sequence[float], *, larger_is_better: bool, train_rows: float, test_rows: float
+) -> Comparison:
+    """Compare two methods by their scores on the same folds: the gain in percent, and two p-values.
+
+    Folds in which either score is not finite are left out; without any fold everything is NaN.
+
+    Example:
+        >>> compare_scores([4.6, 4.5], [5.0, 5.1], larger_is_better=False, train_rows=640, test_rows=200).is_clear
+        False
+    """
+    pairs = [pair for pair in zip(values, rival, strict=True) if np.isfinite(pair).all()]
+    if not pairs:
+        return Comparison(np.nan, np.nan, np.nan)
+    mine, theirs = zip(*pairs, strict=True)
+    return Comparison(
+        gain=percent_gain(mine, theirs, larger_is_better=larger_is_better),
+        p=two_sample_t(mine, theirs),
+        p_corrected=corrected_resampled_t(mine, theirs, train_rows=train_rows, test_rows=test_rows)
+        if min(train_rows, test_rows) > 0
+        else np.nan,
+    )
 
 
 def percent_gain(values: Sequence[float], rival: Sequence[float], *, larger_is_better: bool) -> float:

@@ -118,12 +118,12 @@ def test_waves_fit_what_numbers_alone_do_not() -> None:
     """Steps of one feature: the choice between encodings is made by rows left out."""
     x = np.random.default_rng(0).uniform(-2, 2, size=(300, 2))
     y = np.floor(4 * x[:, 0]) % 2 + 0.1 * x[:, 1]
-    scores = {encoding: quick(encoding=encoding).fit(x, y).best_score_ for encoding in ("waves", None)}
-    assert scores["waves"] > scores[None] + 0.1
-    assert quick(encoding="auto").fit(x, y).best_params_["encoding"] == "waves"
+    scores = {encoding: quick(encoding=encoding).fit(x, y).best_score_ for encoding in ("periodic", None)}
+    assert scores["periodic"] > scores[None] + 0.1
+    assert quick(encoding="auto").fit(x, y).best_params_["encoding"] == "periodic"
 
 
-@pytest.mark.parametrize("encoding", ["waves", None])
+@pytest.mark.parametrize("encoding", ["periodic", None])
 def test_refit_on_everything(encoding: str | None) -> None:
     x, y = table()
     model = quick(refit="best", encoding=encoding).fit(x, y)
@@ -185,7 +185,7 @@ def test_weights_are_copies_to_the_last_bit() -> None:
     x, y = table()
     counts = np.random.default_rng(0).integers(0, 3, 120)
     shuffled = np.random.default_rng(1).permutation(int(counts.sum()))
-    model = GARRegressor(epochs=5, encoding="waves", random_state=0)
+    model = GARRegressor(epochs=5, encoding="periodic", random_state=0)
     weighted = clone(model).fit(x, y, sample_weight=counts).predict(x)
     copies = clone(model).fit(x.repeat(counts, 0)[shuffled], y.repeat(counts)[shuffled]).predict(x)
     np.testing.assert_array_equal(weighted, copies)
@@ -231,7 +231,7 @@ def test_it_learns_the_diabetes_table() -> None:
     assert cross_val_score(model, x, y, cv=3).mean() > 0.4
 
 
-@pytest.mark.parametrize("encoding", [None, "waves"])
+@pytest.mark.parametrize("encoding", [None, "periodic"])
 def test_a_feature_that_never_varied_tells_nothing_later(encoding: str | None) -> None:
     x, y = table(60)
     x[:, 4] = 0.1

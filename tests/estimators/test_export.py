@@ -18,11 +18,11 @@ runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installe
     "model",
     [
         GARRegressor(epochs=3, activation="elu", random_state=0),
-        GARRegressor(epochs=3, encoding="waves", random_state=0),
-        GARRegressorCV(epochs=3, cv=2, encoding="waves", random_state=0),
+        GARRegressor(epochs=3, encoding="periodic", random_state=0),
+        GARRegressorCV(epochs=3, cv=2, encoding="periodic", random_state=0),
         GARRegressorCV(preset="paper", cv=2, random_state=0),
     ],
-    ids=["elu", "waves", "folds", "paper"],
+    ids=["elu", "periodic", "folds", "paper"],
 )
 @pytest.mark.parametrize("targets", [1, 2])
 def test_predictions_agree(model: Any, targets: int, tmp_path: Path) -> None:

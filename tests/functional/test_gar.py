@@ -11,8 +11,8 @@ from torch import Tensor
 from gar import GARLoss
 from gar.functional import aggregate, gar_loss, normalized_difference_loss
 from gar.functional._components import GARSettings
-from gar.functional._inputs import as_columns
 from gar.functional.gar import _Loss
+from gar.validation import as_columns
 from tests import references as slow
 from tests.cases import make_inputs
 

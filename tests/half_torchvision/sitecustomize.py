@@ -3,6 +3,6 @@
 from importlib.util import find_spec
 
 if find_spec("torchvision"):
-    from gar.vision._torchvision import import_torchvision
+    from gar.vision.torchvision_import import import_torchvision
 
     import_torchvision()

@@ -4,13 +4,17 @@ import argparse
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
 import gar
-from gar.search import search
+from gar.search import RunContext
+from gar.search import search as search_in_context
 from gar.stack import History, Models, StackData, TrainSettings
 from tests.stack.plain import make_data
 
@@ -18,6 +22,31 @@ SETTINGS = TrainSettings(
     hidden_sizes=(16, 9), epochs=4, batch_size=32, milestones=(2,), drop_last=False, keep_final=True, keep_best="mae"
 )
 LONG = TrainSettings(hidden_sizes=(16, 16), epochs=40, batch_size=8)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoppedContext(RunContext):
+    """A context whose deadline passes when ``stop`` says so."""
+
+    stop: Callable[[], bool]
+
+    def is_late(self) -> bool:
+        return self.stop()
+
+
+def search(
+    data: StackData,
+    models: Models,
+    settings: TrainSettings,
+    *,
+    stop: Callable[[], bool] | None = None,
+    chunk_size: int | None = None,
+    dtype: torch.dtype = torch.float32,
+    **context: Any,
+) -> History:
+    """:func:`gar.search.search` with the fields of its context as arguments."""
+    where = RunContext(**context) if stop is None else StoppedContext(stop=stop, **context)
+    return search_in_context(data, models, settings, context=where, chunk_size=chunk_size, dtype=dtype)
 
 
 def small_data() -> StackData:
@@ -79,7 +108,7 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (options.largest_file, options.largest_file))
     settings = TrainSettings(**{**vars(LONG), "epochs": options.epochs})
     chosen = {"workers": options.workers, "backend": options.backend, "chunk_size": options.chunk_size}
-    search(small_data(), many_models(), settings, records=options.folder, **chosen)
+    search(small_data(), many_models(), settings, records=Path(options.folder), **chosen)
 
 
 if __name__ == "__main__":

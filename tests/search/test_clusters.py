@@ -14,10 +14,10 @@ import joblib
 import pytest
 
 from gar.errors import InputError
-from gar.search import computing_on, search
-from gar.search.engines import CLUSTERS, is_on_cluster
+from gar.search import parallel_backend
+from gar.search.backends import CLUSTERS, is_on_cluster
 from gar.stack import Models, TrainSettings
-from tests.search.problem import LONG, record_files, small_data
+from tests.search.problem import LONG, record_files, search, small_data
 
 pytestmark = pytest.mark.xdist_group("clusters")  # one of each kind is enough for all tests
 
@@ -133,7 +133,7 @@ def test_stopping_keeps_records(cluster: Cluster, records_of_loky: dict[str, byt
 
 
 def test_errors_of_workers_reach_the_caller(cluster: Cluster) -> None:
-    with computing_on(cluster.backend), pytest.raises(InputError, match="no good"):
+    with parallel_backend(cluster.backend), pytest.raises(InputError, match="no good"):
         joblib.Parallel(n_jobs=2)(joblib.delayed(complain)(text) for text in ["no good", "no good"])
 
 
@@ -152,11 +152,11 @@ def test_command_line_on_a_running_cluster(cluster: Cluster, tmp_path: Path) -> 
 
 def test_contexts_end_and_may_stand_in_each_other(cluster: Cluster) -> None:
     assert not is_on_cluster()
-    with computing_on(cluster.backend):
+    with parallel_backend(cluster.backend):
         assert is_on_cluster()
-        with computing_on("loky"):
+        with parallel_backend("loky"):
             assert not is_on_cluster()
-        with computing_on():
+        with parallel_backend():
             assert is_on_cluster()
     assert not is_on_cluster()
 
@@ -170,13 +170,13 @@ def test_contexts_end_and_may_stand_in_each_other(cluster: Cluster) -> None:
     ],
 )
 def test_engines_that_make_no_sense(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message), computing_on(**options):
+    with pytest.raises(InputError, match=message), parallel_backend(**options):
         pass
 
 
 def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed", reason="the extra 'dask' is not installed")
-    monkeypatch.setattr("gar.search.engines._PATIENCE", 0.5)
+    monkeypatch.setattr("gar.search.backends._PATIENCE", 0.5)
     with pytest.raises(InputError, match=r"no Dask scheduler answers at 'tcp://127\.0\.0\.1:9'"):
         search(small_data(), sixty_models(), LONG, backend="dask", address="tcp://127.0.0.1:9")
 
@@ -184,5 +184,5 @@ def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("backend", "package"), [("dask", "distributed"), ("ray", "ray")])
 def test_package_that_is_missing(backend: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(InputError, match=rf"pip install 'gar\[{backend}\]'"), computing_on(backend):
+    with pytest.raises(InputError, match=rf"pip install 'gar\[{backend}\]'"), parallel_backend(backend):
         pass

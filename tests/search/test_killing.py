@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gar.search import search
 from gar.stack import train
-from tests.search.problem import LONG, assert_same, many_models, record_files, recorded_models, small_data, start
+from tests.search.problem import LONG, assert_same, many_models, record_files, recorded_models, search, small_data, start
 
 PATIENCE = 60.0
 

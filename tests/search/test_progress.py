@@ -5,9 +5,8 @@ import math
 
 import pytest
 
-from gar.search import search
 from gar.search.progress import Progress
-from tests.search.problem import SETTINGS, small_data, small_models
+from tests.search.problem import SETTINGS, search, small_data, small_models
 
 
 class Terminal(io.StringIO):

@@ -17,11 +17,11 @@ import pytest
 import torch
 
 from gar.errors import InputError
-from gar.search import RecordWarning, search
+from gar.search import RecordWarning
 from gar.search.container import DamagedError, from_bytes, to_bytes
-from gar.search.identity import fingerprint, run_key
+from gar.search.fingerprints import fingerprint, run_key
 from gar.stack import Fold, History, Scaling, StackData, TrainSettings, train
-from tests.search.problem import SETTINGS, assert_same, record_files, recorded_models, small_data, small_models, start
+from tests.search.problem import SETTINGS, assert_same, record_files, recorded_models, search, small_data, small_models, start
 
 
 @pytest.fixture(scope="module")
@@ -259,7 +259,7 @@ def test_key_stays_the_same_in_another_process() -> None:
     data = small_data()
     train(data, small_models(), SETTINGS)
     code = (
-        "import torch\nfrom gar.search.identity import run_key\nfrom tests.search.problem import SETTINGS, small_data\n"
+        "import torch\nfrom gar.search.fingerprints import run_key\nfrom tests.search.problem import SETTINGS, small_data\n"
         "print(run_key(small_data(), SETTINGS, device='cpu', dtype=torch.float32))"
     )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "PYTHONHASHSEED": "7"}

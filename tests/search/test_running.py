@@ -8,10 +8,9 @@ import pytest
 import torch
 
 from gar.errors import InputError
-from gar.search import search
 from gar.search.tasks import Job, as_table, train_chunk
 from gar.stack import History, Models, StackData, TrainSettings, train
-from tests.search.problem import LONG, SETTINGS, assert_same, many_models, small_data, small_models, start
+from tests.search.problem import LONG, SETTINGS, assert_same, many_models, search, small_data, small_models, start
 from tests.stack.plain import make_data
 
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from gar.errors import InputError
 from gar.metrics import LARGER_IS_BETTER, METRICS
-from gar.search import Selection, search, select
+from gar.search import Selection, select
 from gar.stack import SPLITS, History, Models
-from tests.search.problem import SETTINGS, small_data, small_models
+from tests.search.problem import SETTINGS, search, small_data, small_models
 
 MODELS = Models.grid(folds=(0, 2), seeds=(1, 2), learning_rates=(0.1, 0.01), parameters=(1.0, 2.0))
 

@@ -5,9 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gar.search import search
 from gar.stack import Models, TrainSettings, train
-from tests.search.problem import assert_same, small_data
+from tests.search.problem import assert_same, search, small_data
 
 MODELS = Models.grid(learning_rates=(0.1, 0.03, 0.01, 0.003), seeds=(1, 2))
 SETTINGS = TrainSettings(epochs=3, batch_size=20, hidden_sizes=(8,))
@@ -47,5 +46,5 @@ def test_workers_are_stopped_too() -> None:
 
 
 def test_a_text_stands_before_the_line(capsys: pytest.CaptureFixture[str]) -> None:
-    search(small_data(), MODELS, SETTINGS, progress="GAR on trees")
+    search(small_data(), MODELS, SETTINGS, progress=True, label="GAR on trees")
     assert capsys.readouterr().err.splitlines()[-1].startswith("GAR on trees [####")

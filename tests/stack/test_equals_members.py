@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from gar.losses import registry
-from gar.stack import Models, Scaling, StackData, TrainSettings, Waves, train
+from gar.stack import Models, PeriodicFeatures, Scaling, StackData, TrainSettings, train
 from gar.stack.network import Activation
 from gar.stack.settings import Optimizer, Schedule
 from tests.stack.plain import PlainTraining, make_data
@@ -126,7 +126,7 @@ def test_gates_in_two_phases_and_without_hidden_layers() -> None:
 def test_waves() -> None:
     plain = make_data(features=3)
     folds = [
-        replace(fold, features=Waves.draw(Scaling.of(plain.x[torch.from_numpy(fold.train)]), (0, 2), 5, seed=(place,)))
+        replace(fold, features=PeriodicFeatures.draw(Scaling.of(plain.x[torch.from_numpy(fold.train)]), (0, 2), 5, seed=(place,)))
         for place, fold in enumerate(plain.folds)
     ]
     data = StackData(plain.x, plain.y, folds)

@@ -8,7 +8,7 @@ from torch import nn
 
 from gar.errors import InputError
 from gar.stack import Layout, StackedMLP
-from gar.stack.passes import Run, Workspace
+from gar.stack.passes import ModelSpan, Workspace
 from tests.stack.plain import plain_network
 
 SIZES = [(8, 16, 32, 16, 8, 1), (3, 5, 2), (4, 1), (1, 100, 100, 3)]
@@ -58,7 +58,7 @@ def test_gradient_is_autograds(sizes: tuple[int, ...], block: int) -> None:
     networks = [plain_network(sizes, seed) for seed in range(5)]
     stack = StackedMLP.from_modules(networks)
     x = 3.0 * torch.randn(2, sizes[0], 32, dtype=torch.float64)
-    runs = (Run(0, 3, 1), Run(3, 5, 0))
+    runs = (ModelSpan(0, 3, 1), ModelSpan(3, 5, 0))
     space = Workspace(stack.layout, stack.table, runs, 32, block, training=True)
     space.forward(x)
     by_prediction = torch.randn(5, sizes[-1], 32, dtype=torch.float64)
@@ -74,7 +74,7 @@ def _check_block(
     biases: list[torch.Tensor],
     networks: list[torch.nn.Sequential],
     x: torch.Tensor,
-    runs: tuple[Run, ...],
+    runs: tuple[ModelSpan, ...],
     models: slice,
     wanted: tuple[torch.Tensor | None, torch.Tensor | None],
 ) -> None:

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from gar.vision import ImageRegressor, read_images
-from gar.vision._lightning import lightning
 from gar.vision.encoder import WIDTH
+from gar.vision.lightning_import import lightning
 from gar.vision.views import evaluation_batches, training_batches
 
 

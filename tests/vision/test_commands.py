@@ -11,13 +11,13 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from gar import cli
-from gar.commands.agedb import agedb
-from gar.commands.images import images
+from gar.app import cli
+from gar.app.commands.images import images
 from gar.metrics import METRICS
 from gar.vision import read_images, resnet18, write_clocks
-from gar.vision.agedb import PROBE_DECAYS, RATES, SEEDS
+from gar.vision.defaults import LEARNING_RATES, SEEDS, WEIGHT_DECAYS
 from gar.vision.probe import PAPER_LOSSES
+from gar_reproduction.commands.agedb import agedb
 
 TABLE = ("clocks.csv", "--number", "minutes")
 QUICK = ("--size", "32", "--batch-size", "32", "--epochs", "1", "--accelerator", "cpu", "--quiet")
@@ -127,7 +127,7 @@ def test_the_papers_grid(gar: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("gar.vision.study.train_study", study)
-    monkeypatch.setattr("gar.cli._leave_at_once", lambda: sys.exit(130))
+    monkeypatch.setattr("gar.app.cli._leave_at_once", lambda: sys.exit(130))
     answer = gar("agedb", "scratch", "--data-dir", "data", "--grid")
     assert (answer.code, asked) == (130, [6 * 4 * 5])
     assert "the same command goes on from there" in answer.err
@@ -171,6 +171,6 @@ def test_defaults_of_probes_are_the_papers() -> None:
     """Written out in the commands, since their home imports torch."""
     for group, arguments in ((images, ["TABLE", "CHECKPOINT", "--number", "age"]), (agedb, ["CHECKPOINT"])):
         defaults = group.commands["probe"].make_context("probe", arguments).params
-        assert (defaults["learning_rates"], defaults["weight_decays"]) == (RATES, PROBE_DECAYS)
+        assert (defaults["learning_rates"], defaults["weight_decays"]) == (LEARNING_RATES, WEIGHT_DECAYS)
         assert defaults["seeds"] == SEEDS
     assert defaults["losses"] == PAPER_LOSSES

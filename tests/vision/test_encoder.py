@@ -13,7 +13,7 @@ from torch import Tensor
 
 from gar.errors import InputError
 from gar.vision import load_encoder, resnet18
-from gar.vision._torchvision import import_torchvision
+from gar.vision.torchvision_import import import_torchvision
 
 
 def torchvisions_own() -> Any:

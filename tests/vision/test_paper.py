@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from gar.metrics import METRICS
-from gar.paper import agedb
-from gar.paper.report.agedb import agedb_blocks
-from gar.paper.report.blocks import Page, markdown
-from gar.paper.studies import nothing
 from gar.vision import read_images, write_clocks
+from gar_reproduction import agedb
+from gar_reproduction.pages.agedb import agedb_blocks
+from gar_reproduction.pages.blocks import Page, markdown
+from gar_reproduction.studies import nothing
 from tests.vision.conftest import small_network
 
 

@@ -13,7 +13,7 @@ from gar.losses import registry
 from gar.metrics import all_metrics
 from gar.search.tasks import Job, Table, train_chunk
 from gar.stack import History, Layout, Models, TrainSettings, batch_sizes, row_orders, train
-from gar.vision.agedb import PROBE_DECAYS, RATES
+from gar.vision.defaults import LEARNING_RATES, WEIGHT_DECAYS
 from gar.vision.probe import (
     PAPER_LOSSES,
     PROBE_LOSSES,
@@ -100,12 +100,12 @@ def test_neighbours_change_no_bit(chunk: int, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("loss", PAPER_LOSSES)
 def test_every_method_finds_what_is_linear(loss: str) -> None:
     found = linear_probe(*parts(300, 60, 80), loss=loss, seeds=(1, 2), epochs=30)
-    assert len(found.models) == 2 * len(RATES) * len(PROBE_DECAYS) * max(1, len(registry[loss].grid))
+    assert len(found.models) == 2 * len(LEARNING_RATES) * len(WEIGHT_DECAYS) * max(1, len(registry[loss].grid))
     assert found.best.mean("test", "r2") > 0.98
     assert found.best.of("test", "mae").shape == (2,)
     assert (found.parameter is None) == (registry[loss].parameter is None)
-    assert found.learning_rate in RATES
-    assert found.weight_decay in PROBE_DECAYS
+    assert found.learning_rate in LEARNING_RATES
+    assert found.weight_decay in WEIGHT_DECAYS
 
 
 @pytest.mark.parametrize("standardise", [False, True])
@@ -142,7 +142,7 @@ def test_what_is_recorded_is_not_trained_again(tmp_path: Path, monkeypatch: pyte
         trained.append(len(models))
         return train_chunk(number, table, models, job)
 
-    monkeypatch.setattr("gar.search.running.train_chunk", counted)
+    monkeypatch.setattr("gar.search.grid.train_chunk", counted)
     again = linear_probe(*parts(), **SMALL, records=tmp_path)
     np.testing.assert_array_equal(again.history.metrics, first.history.metrics)
     assert trained == []

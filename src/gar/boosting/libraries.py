@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from gar.boosting.label_scale import Unit, unit_of
 from gar.boosting.metrics import EarlyStoppingMetric, Library
 from gar.boosting.objective import GARObjective
-from gar.boosting.units import Unit, unit_of
 from gar.errors import InputError
 
 

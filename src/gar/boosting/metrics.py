@@ -5,10 +5,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gar.boosting._inputs import check_group_length, check_labels, from_library, group_codes
+from gar.boosting.inputs import check_group_length, check_labels, from_library, group_codes
 from gar.boosting.newton import Batch, Rows
 from gar.functional._components import COMPONENTS, Component, GARSettings
-from gar.functional._inputs import check_choice, check_parameter
+from gar.validation import check_choice, check_parameter
 
 Library = Literal["xgboost", "lightgbm"]
 LIBRARIES: tuple[Library, ...] = ("xgboost", "lightgbm")

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from gar.boosting._inputs import Arrays, check_group_length, check_labels, checked, from_library, group_codes
+from gar.boosting.inputs import Arrays, check_group_length, check_labels, checked, from_library, group_codes
 from gar.boosting.newton import UNIT, Batch, Derivatives, Rows
 from gar.errors import InputError
 from gar.functional._components import COMPONENTS, Component, GARSettings
-from gar.functional._inputs import check_parameter
+from gar.validation import check_parameter
 
 WARM_UP = 0.8
 """Share of their spread that predictions reach before the correlation joins in. Without it, and with a large alpha, the correlation

@@ -9,13 +9,13 @@ from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit
 from sklearn.utils import check_array, check_consistent_length, check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
-from gar.boosting._inputs import check_group_length, group_codes
+from gar.boosting.inputs import check_group_length, group_codes
 from gar.boosting.libraries import Plan, Table, Trained, train
 from gar.boosting.metrics import LIBRARIES, EarlyStoppingMetric, Library
 from gar.boosting.objective import GARObjective
 from gar.errors import InputError, whole_number
 from gar.functional._components import COMPONENTS, Component
-from gar.functional._inputs import check_choice
+from gar.validation import check_choice
 
 
 class GARBoostRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]

@@ -9,8 +9,8 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from gar.errors import InputError
-from gar.estimators._base import NetworkRegressor
-from gar.stack import Scaling, Waves
+from gar.estimators.base import NetworkRegressor
+from gar.stack import PeriodicFeatures, Scaling
 
 _OPSET = 17
 _SINGLE, _DOUBLE = 1, 11  # onnx.TensorProto.FLOAT and DOUBLE
@@ -71,7 +71,7 @@ class _Graph:
     def numbers(self, values: Tensor) -> str:
         return self.constant(values.detach().numpy())
 
-    def fold(self, network: nn.Sequential, features: Scaling | Waves | None, labels: Scaling | None) -> str:
+    def fold(self, network: nn.Sequential, features: Scaling | PeriodicFeatures | None, labels: Scaling | None) -> str:
         """Predictions of one network."""
         value = self._inputs(features)
         for layer in network:
@@ -81,17 +81,19 @@ class _Graph:
             return value
         return self.add("Add", self.add("Mul", value, self.numbers(labels.scale)), self.numbers(labels.center))
 
-    def _inputs(self, features: Scaling | Waves | None) -> str:
+    def _inputs(self, features: Scaling | PeriodicFeatures | None) -> str:
         """What a network sees, in single precision; scaled before it is rounded."""
         if features is None:
             return self.add("Cast", "X", to=_SINGLE)
-        scaling = features.scaling if isinstance(features, Waves) else features
+        scaling = features.scaling if isinstance(features, PeriodicFeatures) else features
         scaled = self.add("Div", self.add("Sub", "X", self.numbers(scaling.center)), self.numbers(scaling.scale))
         single = self.add("Cast", scaled, to=_SINGLE)
-        return self.add("Concat", single, self._waves(scaled, features), axis=1) if isinstance(features, Waves) else single
+        return (
+            self.add("Concat", single, self._waves(scaled, features), axis=1) if isinstance(features, PeriodicFeatures) else single
+        )
 
-    def _waves(self, scaled: str, waves: Waves) -> str:
-        """As :meth:`gar.stack.Waves.apply`. Whole turns are taken off before rounding, so that fast waves keep their digits."""
+    def _waves(self, scaled: str, waves: PeriodicFeatures) -> str:
+        """As :meth:`gar.stack.PeriodicFeatures.apply`. Whole turns are taken off before rounding, so that fast waves keep their digits."""
         columns = self.constant(np.repeat(waves.columns.numpy(), waves.frequencies.shape[1]))
         phases = self.add("Mul", self.add("Gather", scaled, columns, axis=1), self.numbers(waves.frequencies.flatten()))
         turns = self.add("Add", phases, self.numbers(waves.phases.flatten()))

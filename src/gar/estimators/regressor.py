@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from gar.estimators._base import NetworkRegressor, check_loss, drawn_seed, resolved_device
-from gar.estimators._table import stack_data
+from gar.estimators.base import NetworkRegressor, check_loss, drawn_seed, resolved_device
+from gar.estimators.presets import DEFAULT, encoded, train_rows, train_settings
+from gar.estimators.rows import stack_data
 from gar.stack import Models, train
-from gar.tables import DEFAULT, encoded, train_rows, train_settings
 
 
 class GARRegressor(NetworkRegressor):
@@ -20,7 +20,7 @@ class GARRegressor(NetworkRegressor):
         hidden_sizes: widths of the hidden layers; ``"auto"`` is three of 64 or, from 2000 training rows on, of 128; ``"paper"``
             the paper's by number of features.
         activation: between them: ``"silu"`` or ``"elu"``.
-        encoding: of features: ``"waves"`` adds cosines of each (:class:`gar.stack.Waves`) and gates that turn off what tells
+        encoding: of features: ``"periodic"`` adds cosines of each (:class:`gar.stack.PeriodicFeatures`) and gates that turn off what tells
             nothing; None is their standardised numbers alone.
         learning_rate: at the first epoch.
         weight_decay: of the optimiser.

@@ -12,15 +12,15 @@ import torch
 from sklearn.model_selection import KFold, check_cv
 
 from gar.errors import InputError
-from gar.estimators._base import NetworkRegressor, check_loss, drawn_seed, resolved_device
-from gar.estimators._table import Rows, Split, stack_data
-from gar.estimators._tryout import Candidate, Recipe, Tryout, try_out
-from gar.functional._inputs import check_choice
+from gar.estimators.base import NetworkRegressor, check_loss, drawn_seed, resolved_device
+from gar.estimators.presets import DEFAULT, PAPER, encoded, train_rows, train_settings
+from gar.estimators.rows import Rows, Split, stack_data
+from gar.estimators.trials import Candidate, Recipe, Tryout, try_out
 from gar.losses import registry
 from gar.metrics import LARGER_IS_BETTER, METRICS
-from gar.search import search
+from gar.search import RunContext, search
 from gar.stack import History, Models, StackData, StackedMLP, TrainSettings
-from gar.tables import DEFAULT, PAPER, encoded, train_rows, train_settings
+from gar.validation import check_choice
 
 _SHARED = ("hidden_sizes", "activation", "encoding", "epochs", "optimizer", "schedule")
 """What all networks of a recipe have in common."""
@@ -50,7 +50,7 @@ class GARRegressorCV(NetworkRegressor):
         hidden_sizes: widths of the hidden layers; ``"auto"`` is three of 64 or, from 2000 training rows on, of 128; ``"paper"``
             the paper's by number of features.
         activation: between them: ``"silu"`` or ``"elu"``.
-        encoding: of features: ``"waves"`` adds cosines of each (:class:`gar.stack.Waves`) and gates that turn off what tells
+        encoding: of features: ``"periodic"`` adds cosines of each (:class:`gar.stack.PeriodicFeatures`) and gates that turn off what tells
             nothing; None is their standardised numbers alone; ``"auto"`` tries both.
         epochs: passes over the rows.
         cv: number of folds, a splitter of scikit-learn, or a list of (train, test) rows.
@@ -216,7 +216,7 @@ class GARRegressorCV(NetworkRegressor):
     def _encoded(self, data: StackData, seed: int) -> dict[str | None, StackData]:
         """The table in every encoding that is tried."""
         encoding = self._recipe["encoding"]
-        return {name: encoded(data, name, seed=seed) for name in (("waves", None) if encoding == "auto" else (encoding,))}
+        return {name: encoded(data, name, seed=seed) for name in (("periodic", None) if encoding == "auto" else (encoding,))}
 
     def _tryouts(self, tables: Mapping[str | None, StackData], seed: int) -> list[Tryout]:
         """All combinations, and at last those that decide, which have one encoding.
@@ -246,12 +246,13 @@ class GARRegressorCV(NetworkRegressor):
         return [Candidate(*values) for values in product(recipes, rates, decays, parameters)]
 
     def _trainer(self, tables: Mapping[str | None, StackData]) -> Callable[[Models, Recipe, int], History]:
-        workers, device = 1 if self.n_jobs is None else self.n_jobs, resolved_device(self.device)
+        context = RunContext(workers=1 if self.n_jobs is None else self.n_jobs, progress=self.verbose)
+        device = resolved_device(self.device)
 
         def train(models: Models, recipe: Recipe, epochs: int) -> History:
             data, scored = tables[recipe.encoding], {"keep_best": self.scoring_, "monitor": self.scoring_}
             settings = self._settings(data, recipe.batch_size, epochs=epochs, encoding=recipe.encoding, **scored)
-            return search(data, models, settings, workers=workers, progress=self.verbose, device=device)
+            return search(data, models, settings, context=context, device=device)
 
         return train
 

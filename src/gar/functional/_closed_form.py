@@ -16,10 +16,10 @@ from torch import Tensor
 
 from gar.distributed import gather
 from gar.functional._components import GARSettings, column_components, finished
-from gar.functional._inputs import Columns, bad_labels, bad_labels_elsewhere, check_labels
 from gar.functional._moments import Moments, bessel, centred, is_correlation_defined, merge, moments_of, rounding_unit
 from gar.functional._numbers import ARRAYS, FLOATS, TENSORS, Number, Numbers
 from gar.functional.aggregation import attention, log_power_mean
+from gar.validation import Columns, bad_labels, bad_labels_elsewhere, check_labels
 
 if TYPE_CHECKING:
     from gar.distributed import ProcessGroup

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gar.errors import InputError
-from gar.functional._inputs import NanPolicy, Pairs, check_choice, check_eps
 from gar.functional._moments import Moments, mean_absolute_error, one_minus_pearson, variance_of_errors
 from gar.functional._numbers import Number, Numbers
 from gar.functional.aggregation import Form
+from gar.validation import NanPolicy, Pairs, check_choice, check_eps
 
 Component = Literal["mae", "diff", "diffnorm"]
 COMPONENTS: tuple[Component, ...] = ("mae", "diff", "diffnorm")

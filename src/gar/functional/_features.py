@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from gar.errors import InputError
-from gar.functional._inputs import (
+from gar.validation import (
     NanPolicy,
     check_choice,
     check_device,

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from gar.errors import InputError
-from gar.functional._inputs import FULL, has_tangent
+from gar.validation import FULL, has_tangent
 
 Pull = Callable[[Tensor], Tensor]
 """From a gradient by the value to one by ``x``, where the second is no multiple of the first."""

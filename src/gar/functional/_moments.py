@@ -13,8 +13,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from gar.functional._inputs import Columns
 from gar.functional._numbers import Number, Numbers
+from gar.validation import Columns
 
 
 class Moments(NamedTuple):

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from gar.functional._inputs import is_traced
+from gar.validation import is_traced
 
 
 class Order(NamedTuple):

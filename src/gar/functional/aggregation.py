@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from gar.errors import InputError
-from gar.functional._inputs import check_choice, check_tensor, in_full_precision, is_traced, parameter_like
 from gar.functional._numbers import TENSORS, Number, Numbers
+from gar.validation import check_choice, check_tensor, in_full_precision, is_traced, parameter_like
 
 Form = Literal["log", "exp"]
 

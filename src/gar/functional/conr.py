@@ -10,7 +10,7 @@ from torch.nn.functional import pad
 
 from gar.functional._features import Cosines, Rows, as_rows, gaps, join_batch, parameter_of_pairs, quick_exp_, unit_rows
 from gar.functional._given_gradient import with_gradient
-from gar.functional._inputs import NanPolicy, check_parameter, checked_pair, in_full_precision, is_traced, needs_derivative
+from gar.validation import NanPolicy, check_parameter, checked_pair, in_full_precision, is_traced, needs_derivative
 
 if TYPE_CHECKING:
     from gar.distributed import ProcessGroup

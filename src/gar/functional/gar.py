@@ -10,7 +10,10 @@ from gar.distributed import world_size
 from gar.functional._closed_form import joined_components, traced_value, value_and_gradient
 from gar.functional._components import COMPONENTS, Component, GARSettings, column_components, finished
 from gar.functional._given_gradient import with_gradient
-from gar.functional._inputs import (
+from gar.functional._moments import moments, rounding_unit
+from gar.functional._numbers import TENSORS
+from gar.functional.aggregation import Form, log_power_mean
+from gar.validation import (
     Columns,
     NanPolicy,
     Pairs,
@@ -22,9 +25,6 @@ from gar.functional._inputs import (
     model_parameter,
     needs_derivative,
 )
-from gar.functional._moments import moments, rounding_unit
-from gar.functional._numbers import TENSORS
-from gar.functional.aggregation import Form, log_power_mean
 
 if TYPE_CHECKING:
     from gar.distributed import ProcessGroup

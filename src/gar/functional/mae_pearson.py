@@ -4,9 +4,9 @@ from typing import Literal
 
 from torch import Tensor
 
-from gar.functional._inputs import NanPolicy, as_columns, check_choice, check_eps, in_full_precision
 from gar.functional._moments import mean_absolute_error, moments, one_minus_pearson, rounding_unit
 from gar.functional._numbers import TENSORS
+from gar.validation import NanPolicy, as_columns, check_choice, check_eps, in_full_precision
 
 Balance = Literal["text", "code"]
 

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from gar.errors import InputError
-from gar.functional._inputs import Columns, NanPolicy, as_columns, check_eps, in_full_precision
 from gar.functional._moments import moments, one_minus_pearson, rounding_unit, variance_of_errors
 from gar.functional._numbers import TENSORS
+from gar.validation import Columns, NanPolicy, as_columns, check_eps, in_full_precision
 
 
 @in_full_precision

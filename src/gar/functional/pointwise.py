@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from gar.functional._inputs import Columns, NanPolicy, as_columns, check_choice, in_full_precision, model_parameter
+from gar.validation import Columns, NanPolicy, as_columns, check_choice, in_full_precision, model_parameter
 
 Activation = Literal["sigmoid", "tanh"]
 

@@ -18,8 +18,8 @@ from gar.functional._features import (
     sum_over_pairs,
 )
 from gar.functional._given_gradient import with_gradient
-from gar.functional._inputs import NanPolicy, in_full_precision, is_traced, needs_derivative
 from gar.functional._order import ascending
+from gar.validation import NanPolicy, in_full_precision, is_traced, needs_derivative
 
 if TYPE_CHECKING:
     from gar.distributed import ProcessGroup

@@ -8,8 +8,8 @@ from torch import Tensor
 from gar.distributed import shared_generator
 from gar.functional._features import Cosines, Rows, as_rows, join_batch, parameter_of_pairs, unit_rows
 from gar.functional._given_gradient import Pull, with_gradient
-from gar.functional._inputs import NanPolicy, in_full_precision, is_traced
 from gar.functional._order import ascending
+from gar.validation import NanPolicy, in_full_precision, is_traced
 
 if TYPE_CHECKING:
     from gar.distributed import ProcessGroup

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from gar.search.container import DamagedError
-from gar.search.folder import NAME_DIGITS, RecordError, RecordFolder, RecordWarning, put_aside
-from gar.search.identity import column_keys, fingerprint, model_columns, model_keys, run_key
+from gar.search.fingerprints import column_keys, fingerprint, model_columns, model_keys, run_key
+from gar.search.record_folder import NAME_DIGITS, RecordError, RecordFolder, RecordWarning, put_aside
 from gar.stack import History, Models, StackData, TrainSettings
 from gar.stack.packing import network_layout
 

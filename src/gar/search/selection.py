@@ -7,7 +7,7 @@ import numpy as np
 
 from gar.errors import InputError
 from gar.metrics import LARGER_IS_BETTER, METRICS
-from gar.search.identity import model_columns
+from gar.search.fingerprints import model_columns
 from gar.stack import SPLITS, Models
 
 _PRECEDENCE = ("seed", "learning_rate", "weight_decay", "parameter")

@@ -5,7 +5,7 @@ Every model gives the numbers it would give alone: a stack equals as many plain 
 """
 
 from gar.stack.batches import batch_sizes, row_orders
-from gar.stack.data import SPLITS, Fold, Scaling, StackData, Waves
+from gar.stack.data import SPLITS, Fold, PeriodicFeatures, Scaling, StackData
 from gar.stack.history import History
 from gar.stack.models import Models
 from gar.stack.network import Layout, Output, StackedMLP
@@ -20,11 +20,11 @@ __all__ = [
     "Layout",
     "Models",
     "Output",
+    "PeriodicFeatures",
     "Scaling",
     "StackData",
     "StackedMLP",
     "TrainSettings",
-    "Waves",
     "batch_sizes",
     "chunks",
     "row_orders",

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gar.functional._inputs import NanPolicy
 from gar.stack.batches import Batch, Batches
 from gar.stack.data import StackData
 from gar.stack.models import Models
@@ -17,8 +16,9 @@ from gar.stack.network import initial_table
 from gar.stack.objective import Labels, Objective, Slopes, first_of_each_label
 from gar.stack.optimizers import Step, build_optimizer
 from gar.stack.packing import models_in_cache, network_layout
-from gar.stack.passes import Run, Workspace, whole_columns
+from gar.stack.passes import ModelSpan, Workspace, whole_columns
 from gar.stack.settings import TrainSettings
+from gar.validation import NanPolicy
 
 
 class ActiveStack:
@@ -38,17 +38,17 @@ class ActiveStack:
 
     def _new_objective(self, loss: str, parameter: Tensor | None, options: Mapping[str, Any]) -> Objective:
         device, policy = self.table.device, self._nan_policy
-        return Objective(loss, parameter, self._source_runs, device=device, nan_policy=policy, options=options)
+        return Objective(loss, parameter, self._source_spans, device=device, nan_policy=policy, options=options)
 
     def _sit(self, models: Models, table: Tensor) -> None:
         """Give every model its place: its weights, settings, and buffers for so many models."""
         self._models, self.table = models, table
         self._rate, self._decay = (_per_model(value, table) for value in (models.learning_rate, models.weight_decay))
-        self._source_runs = _runs([self.sources.index(source) for source in models.sources])
-        self.fold_runs = _runs([self.folds.index(fold) for fold in models.fold.tolist()])
+        self._source_spans = _spans([self.sources.index(source) for source in models.sources])
+        self.fold_spans = _spans([self.folds.index(fold) for fold in models.fold.tolist()])
         self._workspaces: dict[int, Workspace] = {}
         block = models_in_cache(self.layout, self._evaluation_columns, table.dtype)
-        self.evaluation_space = Workspace(self.layout, table, self.fold_runs, self._evaluation_columns, block, training=False)
+        self.evaluation_space = Workspace(self.layout, table, self.fold_spans, self._evaluation_columns, block, training=False)
 
     def __len__(self) -> int:
         return len(self._models)
@@ -58,7 +58,7 @@ class ActiveStack:
         index = torch.from_numpy(places).to(self.table.device)
         self._optimizer.keep(index)
         self._sit(self._models.take(places), self.table[index])
-        self._objective = self._objective.keep(index, self._source_runs)
+        self._objective = self._objective.keep(index, self._source_spans)
 
     def start_finetuning(self) -> None:
         """The second phase: another loss, and the head learns too."""
@@ -111,7 +111,7 @@ class ActiveStack:
     def _workspace(self, columns: int) -> Workspace:
         if columns not in self._workspaces:
             block = models_in_cache(self.layout, columns, self.table.dtype)
-            self._workspaces[columns] = Workspace(self.layout, self.table, self._source_runs, columns, block, training=True)
+            self._workspaces[columns] = Workspace(self.layout, self.table, self._source_spans, columns, block, training=True)
         return self._workspaces[columns]
 
 
@@ -124,14 +124,14 @@ def _per_model(values: np.ndarray, like: Tensor) -> Tensor:
     return torch.as_tensor(values).to(like).unsqueeze(1)
 
 
-def _runs(sources: list[int]) -> tuple[Run, ...]:
+def _spans(sources: list[int]) -> tuple[ModelSpan, ...]:
     """Neighbours that read the same source."""
-    runs, start = [], 0
+    spans, start = [], 0
     for source, members in groupby(sources):
         stop = start + len(list(members))
-        runs.append(Run(start, stop, source))
+        spans.append(ModelSpan(start, stop, source))
         start = stop
-    return tuple(runs)
+    return tuple(spans)
 
 
 def _filled_up(slope: Tensor | None, columns: int) -> Tensor | None:

@@ -62,7 +62,7 @@ def _mean(values: Tensor, weight: Tensor | None) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Waves:
+class PeriodicFeatures:
     """Scaled features, and after them cosines of some of them: ``cos(2 pi (frequency z + phase))``.
 
     A network of numbers alone fits steps and bumps of a single feature only slowly; on waves of several lengths they are easy.
@@ -80,13 +80,15 @@ class Waves:
     phases: Tensor
 
     @staticmethod
-    def draw(scaling: Scaling, columns: Sequence[int], waves: int, *, seed: Sequence[int]) -> "Waves":
+    def draw(scaling: Scaling, columns: Sequence[int], waves: int, *, seed: Sequence[int]) -> "PeriodicFeatures":
         """Random phases, and frequencies around one half: two of three within a factor of e (log-normal)."""
         generator = np.random.default_rng(seed)
         shape = (len(columns), waves)
         frequencies = 0.5 * np.exp(generator.normal(size=shape))
         phases = generator.uniform(size=shape)
-        return Waves(scaling, torch.tensor(columns, dtype=torch.int64), torch.from_numpy(frequencies), torch.from_numpy(phases))
+        return PeriodicFeatures(
+            scaling, torch.tensor(columns, dtype=torch.int64), torch.from_numpy(frequencies), torch.from_numpy(phases)
+        )
 
     def apply(self, values: Tensor) -> Tensor:
         """Of values ``(rows, columns)``: ``(rows, columns + waves of all)``."""
@@ -105,7 +107,7 @@ class Fold:
     train: np.ndarray
     valid: np.ndarray
     test: np.ndarray
-    features: Scaling | Waves | None = None
+    features: Scaling | PeriodicFeatures | None = None
     labels: Scaling | None = None
 
     def of_split(self, name: str) -> np.ndarray:
@@ -198,7 +200,7 @@ class StackData:
 
 
 def _wave_count(fold: Fold) -> int:
-    return fold.features.frequencies.numel() if isinstance(fold.features, Waves) else 0
+    return fold.features.frequencies.numel() if isinstance(fold.features, PeriodicFeatures) else 0
 
 
 def _table(values: ArrayLike | Tensor, name: str) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 from gar.metrics import METRICS, Evaluator
 from gar.stack.batches import scaled_rows
 from gar.stack.data import SPLITS, Fold, StackData
-from gar.stack.passes import Run, Workspace, whole_columns
+from gar.stack.passes import ModelSpan, Workspace, whole_columns
 
 BLOCK_COLUMNS = 512
 """Rows evaluated at a time: enough to keep the arithmetic busy, few enough to stay in cache."""
@@ -64,14 +64,14 @@ class Evaluation:
         self._x = torch.stack([fold.x for fold in self._folds])
 
     def predict(self, workspace: Workspace) -> Tensor:
-        """``(G, targets, columns)`` of the models of a workspace, whose runs say which of the folds they belong to."""
+        """``(G, targets, columns)`` of the models of a workspace, whose spans say which of the folds they belong to."""
         blocks = []
         for start in range(0, self._columns, self.block):
             workspace.forward(self._x[:, :, start : start + self.block])
             blocks.append(workspace.predictions.clone())
         return blocks[0] if len(blocks) == 1 else torch.cat(blocks, -1)
 
-    def metrics(self, predictions: Tensor, runs: tuple[Run, ...]) -> np.ndarray:
+    def metrics(self, predictions: Tensor, spans: tuple[ModelSpan, ...]) -> np.ndarray:
         """``(G, splits, metrics)``."""
-        values = [self._folds[run.source].metrics(predictions[run.start : run.stop]) for run in runs]
+        values = [self._folds[span.source].metrics(predictions[span.start : span.stop]) for span in spans]
         return torch.cat(values).cpu().numpy()

@@ -51,6 +51,11 @@ class History:
             final_table=table(settings.keep_final),
         )
 
+    @property
+    def is_complete(self) -> bool:
+        """Return True if every model was trained to its end or failed; a search that ran out of time leaves some untouched."""
+        return bool(np.all((self.epochs_run > 0) | (self.failed_epoch >= 0)))
+
     def __len__(self) -> int:
         return len(self.metrics)
 

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from gar.errors import InputError
 from gar.functional import mae_loss, ranksim_loss
 from gar.functional._closed_form import value_and_gradient
-from gar.functional._inputs import Columns, NanPolicy
 from gar.losses import GARLoss, RankSimLoss, registry
-from gar.stack.passes import Run
+from gar.stack.passes import ModelSpan
+from gar.validation import Columns, NanPolicy
 
 
 class Labels(NamedTuple):
@@ -58,7 +58,7 @@ class _Part(NamedTuple):
 class Objective:
     """One loss of the registry with one value of its parameter per model; other arguments are common.
 
-    A loss on features works longest on what labels say of all pairs of rows. So it is asked run by run: the models of a run see
+    A loss on features works longest on what labels say of all pairs of rows. So it is asked run by span: the models of a run see
     one and the same labels, of which such a loss makes all it needs once. Any other loss is asked for all models together.
     """
 
@@ -66,7 +66,7 @@ class Objective:
         self,
         name: str,
         parameter: Tensor | None,
-        runs: tuple[Run, ...],
+        spans: tuple[ModelSpan, ...],
         *,
         device: torch.device,
         nan_policy: NanPolicy = "propagate",
@@ -77,29 +77,29 @@ class Objective:
         check_parameter_of(name, parameter)
         self.needs_distinct = self.spec.loss is RankSimLoss
         self._value: Callable[..., Tensor] = self._ranksim if self.needs_distinct else self._plain
-        self._parts = self._run_by_run(runs) if "features" in self.spec.inputs else [self._together(runs, device)]
+        self._parts = self._span_by_span(spans) if "features" in self.spec.inputs else [self._together(spans, device)]
         self._closed_form = _has_closed_form(self._parts[0].loss)
 
-    def _run_by_run(self, runs: tuple[Run, ...]) -> list[_Part]:
-        def expanded(run: Run) -> Callable[[Tensor], Tensor]:
-            return lambda values: values[run.source].expand(run.stop - run.start, *values.shape[1:])
+    def _span_by_span(self, spans: tuple[ModelSpan, ...]) -> list[_Part]:
+        def expanded(span: ModelSpan) -> Callable[[Tensor], Tensor]:
+            return lambda values: values[span.source].expand(span.stop - span.start, *values.shape[1:])
 
-        return [_Part(models, self._loss(models), expanded(run)) for run in runs for models in [slice(run.start, run.stop)]]
+        return [_Part(models, self._loss(models), expanded(span)) for span in spans for models in [slice(span.start, span.stop)]]
 
-    def _together(self, runs: tuple[Run, ...], device: torch.device) -> _Part:
-        models = slice(0, runs[-1].stop)
-        sources = torch.tensor([run.source for run in runs for _ in range(run.start, run.stop)], device=device)
+    def _together(self, spans: tuple[ModelSpan, ...], device: torch.device) -> _Part:
+        models = slice(0, spans[-1].stop)
+        sources = torch.tensor([span.source for span in spans for _ in range(span.start, span.stop)], device=device)
         return _Part(models, self._loss(models), lambda values: values.index_select(0, sources))
 
     def _loss(self, models: slice) -> nn.Module:
         tuned = {} if self._parameter is None or self.spec.parameter is None else {self.spec.parameter: self._parameter[models]}
         return self.spec.loss(**self._options, **tuned)
 
-    def keep(self, places: Tensor, runs: tuple[Run, ...]) -> "Objective":
-        """The same loss for these models only, which form these runs."""
+    def keep(self, places: Tensor, spans: tuple[ModelSpan, ...]) -> "Objective":
+        """The same loss for these models only, which form these spans."""
         parameter = None if self._parameter is None else self._parameter[places]
         options = dict(self._options)
-        return Objective(self._name, parameter, runs, device=places.device, nan_policy=options.pop("nan_policy"), options=options)
+        return Objective(self._name, parameter, spans, device=places.device, nan_policy=options.pop("nan_policy"), options=options)
 
     def __call__(self, predictions: Tensor, features: Tensor, labels: Labels) -> Slopes:
         """Predictions ``(G, rows, targets)``, features ``(G, rows, width)``, labels of every source."""

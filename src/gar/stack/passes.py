@@ -31,16 +31,16 @@ def whole_columns(rows: int) -> int:
     return -(-rows // COLUMN_STEP) * COLUMN_STEP
 
 
-class Run(NamedTuple):
+class ModelSpan(NamedTuple):
     """Models ``start`` to ``stop`` that read the same rows: those of number ``source``."""
 
     start: int
     stop: int
     source: int
 
-    def within(self, start: int, stop: int) -> "Run":
+    def within(self, start: int, stop: int) -> "ModelSpan":
         """The part of it among models ``start`` to ``stop``, counted from ``start``."""
-        return Run(max(self.start, start) - start, min(self.stop, stop) - start, self.source)
+        return ModelSpan(max(self.start, start) - start, min(self.stop, stop) - start, self.source)
 
 
 class Parameters:
@@ -59,7 +59,9 @@ class Workspace:
     blocks share, and so stays in the nearest cache; predictions and, in training, hidden layers of all models are kept.
     """
 
-    def __init__(self, layout: Layout, table: Tensor, runs: tuple[Run, ...], columns: int, block: int, *, training: bool) -> None:
+    def __init__(
+        self, layout: Layout, table: Tensor, spans: tuple[ModelSpan, ...], columns: int, block: int, *, training: bool
+    ) -> None:
         self.columns, models = columns, len(table)
         shared = _Memory(layout, min(block, models), columns, table, training)
         self.predictions = _buffer(table, models, layout.sizes[-1], columns)
@@ -73,7 +75,7 @@ class Workspace:
             layers = [layer[start:stop] for layer in (*self.hidden, self.predictions)]
             layers = layers if training else [*shared.layers_of(stop - start), layers[-1]]
             before = [layer[start:stop] for layer in raw] if training else layers[:-1]
-            inside = tuple(run.within(start, stop) for run in runs if run.start < stop and run.stop > start)
+            inside = tuple(span.within(start, stop) for span in spans if span.start < stop and span.stop > start)
             parameters = Parameters(layout, table[start:stop])
             self.blocks.append(Block(parameters, layers, before, shared, inside, slice(start, stop)))
 
@@ -93,16 +95,16 @@ class Block:
         layers: list[Tensor],
         before: list[Tensor],
         shared: "_Memory",
-        runs: tuple[Run, ...],
+        spans: tuple[ModelSpan, ...],
         models: slice,
     ) -> None:
         self.models, self._parameters, self._layers = models, parameters, layers
         count = len(parameters.table)
-        self._runs = [(slice(run.start, run.stop), (run.stop - run.start, -1, -1), run.source) for run in runs]
+        self._spans = [(slice(span.start, span.stop), (span.stop - span.start, -1, -1), span.source) for span in spans]
         self._is_single = parameters.layout.sizes[1] == 1
         few = count * parameters.layout.sizes[0] * shared.columns <= _FEW_NUMBERS
-        sources = [run.source for run in runs for _ in range(run.start, run.stop)]
-        gathers = few and len(runs) > 1 and not self._is_single
+        sources = [span.source for span in spans for _ in range(span.start, span.stop)]
+        gathers = few and len(spans) > 1 and not self._is_single
         self._sources = torch.tensor(sources, device=parameters.table.device) if gathers else None
         self._first = shared.first[:count]
         self._activations: list[_Activation] = [
@@ -130,11 +132,11 @@ class Block:
             torch.baddbmm(biases[place + 1], weights[place + 1], layers[place], out=self._into[place + 1])
 
     def _inputs(self, x: Tensor) -> list[tuple[slice, Tensor]]:
-        """Rows of the models ``(models, features, columns)``, run by run. Where they are few, a copy for each model is cheaper than
-        a call for each run."""
+        """Rows of the models ``(models, features, columns)``, run by span. Where they are few, a copy for each model is cheaper than
+        a call for each span."""
         if self._sources is not None:
             return [(slice(0, len(self._sources)), x.index_select(0, self._sources))]
-        return [(part, x[source].expand(shape)) for part, shape, source in self._runs]
+        return [(part, x[source].expand(shape)) for part, shape, source in self._spans]
 
     def _first_weights(self) -> Tensor:
         layout, table = self._parameters.layout, self._parameters.table

@@ -8,10 +8,11 @@ from typing import Any, Literal
 import numpy as np
 
 from gar.errors import InputError, whole_number
-from gar.functional._inputs import check_choice
-from gar.losses import LossSpec, registry
 from gar.metrics import METRICS
+from gar.registry import LOSSES as registry
+from gar.registry import LossSpec
 from gar.stack.network import ACTIVATIONS, Activation
+from gar.validation import check_choice
 
 Optimizer = Literal["sgd", "adam", "adamw"]
 Schedule = Literal["constant", "multistep", "cosine"]

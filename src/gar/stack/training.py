@@ -106,7 +106,7 @@ def _train_chunk(
         finite = stack.train_epoch(batches, rate_factor(settings, epoch))
         predictions = evaluation.predict(stack.evaluation_space)
         finite &= stack.is_finite() & all_finite(predictions)
-        tracker.record(epoch, evaluation.metrics(predictions, stack.fold_runs), finite.cpu().numpy(), stack.table)
+        tracker.record(epoch, evaluation.metrics(predictions, stack.fold_spans), finite.cpu().numpy(), stack.table)
         if observe is not None:
             observe(epoch, tracker.places, StackedMLP(stack.layout, stack.table))
         if len(tracker.going_on) < len(stack):

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from gar.errors import InputError
-from gar.vision._torchvision import import_torchvision
+from gar.vision.torchvision_import import import_torchvision
 
 WIDTH = 512
 """Features of an image."""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gar.datasets import read_table
 from gar.errors import InputError
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ def read_images(
     """A table of images from a file. The images are not opened yet: see :func:`check_images`.
 
     Args:
-        table: CSV, Parquet or another format of :func:`gar.datasets.read_table`.
+        table: CSV, Parquet or another format of :func:`gar.app.tables.read_table`.
         number: the column of numbers to predict.
         path: the column of paths.
         split: the column that says ``train``, ``val`` or ``test``; there must be some of each.
@@ -64,6 +63,8 @@ def read_images(
         InputError: a column is missing, or a cell is not what it should be: the message names its value and row.
     """
     file = Path(table)
+    from gar.app.tables import read_table
+
     frame = read_table(file)
     missing = [name for name in (number, path, split) if name not in frame.columns]
     if missing:

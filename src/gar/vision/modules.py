@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from gar.errors import InputError
 from gar.losses import registry
 from gar.metrics import METRICS, all_metrics
-from gar.vision._lightning import lightning
 from gar.vision.encoder import WIDTH, resnet18
+from gar.vision.lightning_import import lightning
 from gar.vision.views import Batch, seed_of, seeded
 
 

@@ -7,6 +7,7 @@ All regressors of a loss (learning rates, decays, loss parameters, seeds) are on
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -14,14 +15,14 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from gar.errors import InputError, whole_number
-from gar.functional._inputs import check_choice
 from gar.losses import registry
 from gar.metrics import LARGER_IS_BETTER
-from gar.search import Selection, search
+from gar.search import RunContext, Selection, search
 from gar.search.selection import best_configuration
 from gar.stack import History, Models, Scaling, StackData, TrainSettings
 from gar.stack.settings import Metric
-from gar.vision.agedb import PROBE_DECAYS, RATES, SEEDS
+from gar.validation import check_choice
+from gar.vision.defaults import LEARNING_RATES, SEEDS, WEIGHT_DECAYS
 
 PAPER_LOSSES = ("mae", "mse", "huber", "focal_mae", "focal_mse", "gar")
 """The methods of the paper's linear probe. It leaves out RankSim, RNC and ConR: they act on features, which are frozen here."""
@@ -73,8 +74,8 @@ def linear_probe(
     test: Part,
     *,
     loss: str = "gar",
-    learning_rates: Iterable[float] = RATES,
-    weight_decays: Iterable[float] = PROBE_DECAYS,
+    learning_rates: Iterable[float] = LEARNING_RATES,
+    weight_decays: Iterable[float] = WEIGHT_DECAYS,
     parameters: Iterable[float] | None = None,
     seeds: Iterable[int] = SEEDS,
     epochs: int = 100,
@@ -130,7 +131,13 @@ def linear_probe(
     models = Models.grid(seeds=seeds, learning_rates=learning_rates, weight_decays=weight_decays, parameters=tuned)
     if not len(models):
         raise InputError("there is nothing to train; give at least one seed, learning rate, weight decay and parameter")
-    history = search(data, models, settings, records=records, workers=workers, progress=progress, device=device, dtype=dtype)
+    context = RunContext(
+        records=None if records is None else Path(records),
+        workers=workers,
+        progress=bool(progress),
+        label=progress if isinstance(progress, str) else "",
+    )
+    history = search(data, models, settings, context=context, device=device, dtype=dtype)
     scaling = data.folds[0].features
     assert scaling is None or isinstance(scaling, Scaling)
     return Probe(loss, models, history, select_configuration(history, models, metric), scaling)

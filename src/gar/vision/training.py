@@ -16,11 +16,11 @@ import torch
 
 from gar.errors import InputError
 from gar.files import UNFINISHED, write_whole
-from gar.functional._inputs import check_choice
 from gar.losses import registry
-from gar.vision._lightning import lightning
+from gar.validation import check_choice
+from gar.vision.checkpoint import BEST, LAST, Keeper, WholeFiles
 from gar.vision.images import SPLITS, ImageTable
-from gar.vision.keeping import BEST, LAST, Keeper, WholeFiles
+from gar.vision.lightning_import import lightning
 from gar.vision.modules import ImageModule, ImagePretrainer, ImageRegressor
 from gar.vision.views import evaluation_batches, training_batches
 

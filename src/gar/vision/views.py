@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
-from gar.vision._torchvision import import_torchvision
 from gar.vision.images import ImageTable, read_image
+from gar.vision.torchvision_import import import_torchvision
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -1,0 +1,1 @@
+"""``gar reproduce``, ``gar agedb`` and ``gar data``: commands that appear when this package is installed."""

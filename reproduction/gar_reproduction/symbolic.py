@@ -1,0 +1,123 @@
+"""Symbolic regression on the paper's curves (appendix): programs that evolve by squared error, or by GAR.
+
+The paper tries PySR, with sines and cosines among its functions and without. gplearn runs everywhere and does the same here;
+PySR joins in where it is installed, which takes Julia.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib.metadata import version
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import joblib
+import numpy as np
+
+from gar.integrations.symbolic import gplearn_fitness, lacking_gplearn, pysr_loss
+from gar_reproduction.curves import Fit, measured
+from gar_reproduction.experiments import CURVES
+from gar_reproduction.protocol import CURVE_SEEDS, curve_data
+from gar_reproduction.studies import Study, nothing
+
+_LACKING = {"gplearn": lacking_gplearn, "pysr": nothing}
+"""Engines, and what they may lack; PySR's studies are there only where it is."""
+TOOLBOXES = {"plain": "without sine", "trigonometric": "with sine"}
+METHODS = {"mse": "squared error", "gar": "GAR"}
+ALPHA = 1.0
+_POPULATION, _GENERATIONS = 2000, 20
+"""Of gplearn."""
+_DRAWN = 256
+"""Points of a curve that are kept for figures."""
+_STEP = 1e-4
+"""Half the distance of the two points that give a slope."""
+
+Predict = Callable[[np.ndarray], np.ndarray]
+
+
+class Found(NamedTuple):
+    """A program as text, and as a function of points."""
+
+    text: str
+    predict: Predict
+
+
+def symbolic_studies(tasks: Sequence[str] = (), methods: Sequence[str] = ()) -> list[Study]:
+    """All there is to do, or some of it; PySR's only where it is installed."""
+    return [
+        Study("symbolic", task, f"{engine}-{toolbox}-{method}", partial(_measure, task, engine, toolbox, method), _LACKING[engine])
+        for task in CURVES
+        for engine in _LACKING
+        if engine == "gplearn" or find_spec("pysr")
+        for toolbox in TOOLBOXES
+        for method in METHODS
+        if (not tasks or task in tasks) and (not methods or method in methods)
+    ]
+
+
+def read_fit(record: dict[str, Any]) -> Fit:
+    """What a record says of its curve, at the points that are drawn."""
+    return Fit(**{name: np.array(record[name]) for name in Fit._fields})
+
+
+def _measure(task: str, engine: str, toolbox: str, method: str) -> dict[str, Any]:
+    """Five programs of different seeds, evolved on the points that networks train on."""
+    data = curve_data(task)
+    x, y = data.x.numpy(), data.y.numpy()[:, 0]
+    rows = data.folds[0].train
+    evolve = {"gplearn": _gplearn, "pysr": _pysr}[engine]
+    # Programs are evaluated where they are found: gplearn's protected functions are its own.
+    found = joblib.Parallel(n_jobs=-1)(joblib.delayed(_fitted)(evolve, x, y, rows, toolbox, method, seed) for seed in CURVE_SEEDS)
+    texts, predictions, slopes = zip(*found, strict=True)
+    trained = np.isin(np.arange(len(x)), rows)
+    fit = measured(task, x[:, 0], y, trained, np.stack(predictions), np.stack(slopes))
+    drawn = np.linspace(0, len(x) - 1, min(_DRAWN, len(x))).astype(int)
+    short = fit._replace(x=fit.x[drawn], y=fit.y[drawn], predictions=fit.predictions[:, drawn])
+    numbers = {name: np.vectorize(_rounded)(value).tolist() for name, value in short._asdict().items()}
+    return {"engine": f"{engine} {version(engine)}", "programs": list(texts), **numbers}
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.6g}")
+
+
+def _fitted(
+    evolve: Callable[..., Found], x: np.ndarray, y: np.ndarray, rows: np.ndarray, toolbox: str, method: str, seed: int
+) -> tuple[str, np.ndarray, np.ndarray]:
+    """Text, values and slopes of a program at all points."""
+    found = evolve(x[rows], y[rows], toolbox, method, seed)
+    slopes = (found.predict(x + _STEP) - found.predict(x - _STEP)) / (2 * _STEP)
+    return found.text, found.predict(x), slopes
+
+
+def _gplearn(x: np.ndarray, y: np.ndarray, toolbox: str, method: str, seed: int) -> Found:
+    from gplearn.genetic import SymbolicRegressor
+
+    functions = ("add", "sub", "mul", "div", "sqrt", "log", "abs", "neg", "inv")
+    model = SymbolicRegressor(
+        population_size=_POPULATION,
+        generations=_GENERATIONS,
+        const_range=(-5.0, 5.0),
+        function_set=functions + (("sin", "cos") if toolbox == "trigonometric" else ()),
+        metric="mse" if method == "mse" else gplearn_fitness(alpha=ALPHA),
+        parsimony_coefficient=1e-3,
+        stopping_criteria=1e-6,
+        random_state=seed,
+    ).fit(x, y)
+    return Found(str(model._program), model.predict)
+
+
+def _pysr(x: np.ndarray, y: np.ndarray, toolbox: str, method: str, seed: int) -> Found:
+    from pysr import PySRRegressor
+
+    model = PySRRegressor(
+        binary_operators=["+", "-", "*", "/"],
+        unary_operators=["sqrt", "log", "abs", *(["sin", "cos"] if toolbox == "trigonometric" else [])],
+        random_state=seed,
+        deterministic=True,
+        parallelism="serial",
+        progress=False,
+        verbosity=0,
+        temp_equation_file=True,
+        **({} if method == "mse" else {"loss_function": pysr_loss(alpha=ALPHA)}),
+    ).fit(x, y)
+    return Found(str(model.get_best()["equation"]), model.predict)

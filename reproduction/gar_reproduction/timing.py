@@ -1,0 +1,126 @@
+"""The running-time experiment: seconds per epoch of each method, one model at a time as in the paper, and as one of a stack."""
+
+import os
+import platform
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from gar import __version__
+from gar.losses import registry
+from gar.search.tasks import one_thread
+from gar.stack import Models, StackData, StackedMLP, row_orders, train
+from gar.stack.batches import scaled_rows
+from gar_reproduction.names import METHODS
+from gar_reproduction.protocol import SEED, table_data, table_settings
+from gar_reproduction.studies import Study
+
+TASKS = ("concrete", "wine", "parkinson-total", "superconductivity", "gdsc")
+"""Those of the paper's table; GDSC release 5 stands where IC50 stood."""
+EPOCHS, LEAST_EPOCHS, LONGEST = 100, 5, 60.0
+"""Of one model alone: so many epochs, or as many as fit into so many seconds, but some at least."""
+STACK_EPOCHS, STACK_SIZE = 4, 45
+"""Of a stack: as many models as a method has in one fold."""
+_RATE = 1e-5
+"""So small that no model diverges and leaves early."""
+
+
+def timings(tasks: Sequence[str] = (), methods: Sequence[str] = (), *, epochs: int = EPOCHS) -> list[Study]:
+    """All there is to measure, or some of it."""
+    return [
+        Study("runtime", task, method, partial(_measure, task, method, epochs))
+        for task in TASKS
+        for method in METHODS
+        if (not tasks or task in tasks) and (not methods or method in methods)
+    ]
+
+
+def _measure(task: str, method: str, epochs: int) -> dict[str, Any]:
+    data = table_data(task, features="none" if task == "gdsc" else "whole")
+    with one_thread():
+        return {"machine": machine(), **_alone(task, method, data, epochs), **_in_a_stack(task, method, data)}
+
+
+def machine() -> dict[str, Any]:
+    """What a reader must know of the machine to make sense of seconds."""
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "threads": 1,
+        "load": round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None,
+        "system": platform.system(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "gar": __version__,
+    }
+
+
+def _processor() -> str:
+    """The name of the processor, where the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def _alone(task: str, method: str, data: StackData, epochs: int) -> dict[str, Any]:
+    """A plain network, autograd and ``torch.optim``, batch by batch. Evaluation is not timed; the loss is timed with its backward
+    pass through the network, as in the paper."""
+    fold, settings = data.folds[0], table_settings(task, method)
+    x, y = scaled_rows(data, fold, fold.train, torch.empty(0))
+    network = StackedMLP.initial((data.inputs, *settings.hidden_sizes, data.y.shape[1]), seeds=[SEED]).module(0)
+    loss, spec = registry[method].build(), registry[method]
+    optimizer = torch.optim.SGD(network.parameters(), lr=_RATE, momentum=settings.momentum, weight_decay=1e-4)
+    whole: list[float] = []
+    lossy: list[float] = []
+    begin = time.perf_counter()
+    orders = row_orders(SEED, 0, len(x))
+    while len(whole) < epochs + 1 and (len(whole) <= LEAST_EPOCHS or time.perf_counter() - begin < LONGEST):
+        start, spent = time.perf_counter(), 0.0
+        for rows in torch.split(torch.from_numpy(next(orders)), settings.batch_size):
+            if len(rows) == settings.batch_size:
+                spent += _step(network, loss, spec.inputs, optimizer, x[rows], y[rows])
+        whole.append(time.perf_counter() - start)
+        lossy.append(spent)
+    return {"epochs": len(whole) - 1, "all": _summary(whole[1:]), "loss": _summary(lossy[1:])}  # the first one warms up
+
+
+def _step(
+    network: nn.Sequential, loss: nn.Module, inputs: Sequence[str], optimizer: torch.optim.Optimizer, x: Tensor, y: Tensor
+) -> float:
+    """One batch; returns the seconds of loss and backward pass."""
+    optimizer.zero_grad()
+    features = network[:-1](x)
+    given = {"pred": network[-1](features), "features": features}
+    start = time.perf_counter()
+    first, *rest = (given[name] for name in inputs)
+    loss(first, y, *rest).backward()
+    spent = time.perf_counter() - start
+    optimizer.step()
+    return spent
+
+
+def _in_a_stack(task: str, method: str, data: StackData) -> dict[str, Any]:
+    """Seconds per epoch and model of a stack, evaluation on validation and test rows included."""
+    settings = table_settings(task, method, epochs=STACK_EPOCHS, **_all_epochs(method))
+    parameter = np.resize(registry[method].grid, STACK_SIZE) if registry[method].grid else None
+    models = Models(seed=np.full(STACK_SIZE, SEED), learning_rate=_RATE, parameter=parameter)
+    start = time.perf_counter()
+    train(data, models, settings)
+    return {"stack_models": STACK_SIZE, "stack": (time.perf_counter() - start) / STACK_SIZE / STACK_EPOCHS}
+
+
+def _all_epochs(method: str) -> Mapping[str, int]:
+    """A loss of features alone is measured by itself, without the loss that follows it."""
+    return {"pretrain_epochs": STACK_EPOCHS} if "pred" not in registry[method].inputs else {}
+
+
+def _summary(values: Sequence[float]) -> dict[str, float]:
+    return {"mean": float(np.mean(values)), "sd": float(np.std(values)), "median": float(np.median(values))}

@@ -1,0 +1,43 @@
+"""``gar predict``."""
+
+from pathlib import Path
+
+import click
+
+from gar.app.commands.values import text_options
+
+
+@click.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("data", type=click.Path(path_type=Path))
+@text_options
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="CSV file to write [default: print].")
+def predict(model: Path, data: Path, delimiter: str | None, encoding: str | None, out: Path | None) -> None:
+    """Predict the rows of a table with a saved model.
+
+    MODEL is the folder that 'gar compare' saved a model in, or its report folder. DATA is a file with the columns that the model
+    was trained on; others are ignored. The result is CSV with one column per target, rows in the order of DATA.
+    """
+    if out is not None and not out.parent.is_dir():
+        raise click.BadParameter(f"the folder {str(out.parent)!r} does not exist; make it, or name another.", param_hint="--out")
+    import pandas as pd
+
+    from gar.app.models import load_model
+    from gar.app.tables.delimited import TextForm
+    from gar.app.tables.reading import read_file
+    from gar.files import write_whole
+
+    inner = model / "model"
+    trained = load_model(inner if inner.is_dir() else model)
+    encoder = trained.encoders[0]
+    words = tuple(column.name for column in encoder.categories)
+    frame, notes = read_file(data, TextForm(delimiter=delimiter, encoding=encoding, text=words))
+    table = pd.DataFrame(trained.predict(frame), columns=list(trained.targets))
+    for note in (*notes, *encoder.unknown(frame)):
+        click.echo(f"Note: {note}", err=True)
+    text = table.to_csv(index=False, lineterminator="\n")
+    if out is None:
+        click.echo(text, nl=False)
+    else:
+        write_whole(out, text.encode())
+        click.echo(f"{len(table)} predictions: {out}")

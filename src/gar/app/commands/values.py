@@ -1,0 +1,113 @@
+"""Values that options take, and how shells complete them."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+LOSSES = ("mae", "mse", "huber", "focal_mae", "focal_mse", "ranksim", "rnc", "conr", "gar", "mae_pearson")
+METRICS = ("mae", "rmse", "pearson", "spearman", "r2")
+MODELS = ("mlp", "xgboost", "lightgbm")
+"""All are written out here because their homes import torch, which takes longer than an answer may; a test compares them."""
+
+BACKENDS = ("loky", "dask", "ray")
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+
+def text_options(command: F) -> F:
+    """``--delimiter`` and ``--encoding``: of DATA, where they cannot be found out."""
+    delimiter = click.option(
+        "--delimiter", metavar="CHAR", help="Between columns of text, such as ';' or tab [default: found out]."
+    )
+    encoding = click.option("--encoding", metavar="NAME", help="Of text, such as shift_jis [default: found out].")
+    return delimiter(encoding(command))
+
+
+def backend_options(command: F) -> F:
+    """``--backend`` and ``--address``: on which machines to compute. Pass both to :func:`gar.search.parallel_backend`."""
+    backend = click.option(
+        "--backend",
+        type=click.Choice(BACKENDS),
+        default="loky",
+        show_default=True,
+        help="Who computes: processes of this machine, or a cluster.",
+    )
+    address = click.option(
+        "--address", metavar="HOST:PORT", help="Of a running Dask scheduler or Ray head [default: a new one on this machine]."
+    )
+    return backend(address(command))
+
+
+class CommaList(click.ParamType, Generic[T]):  # type: ignore[type-arg]
+    """Values with commas between them.
+
+    Example:
+        >>> CommaList(float, "numbers").convert("0.1,1", None, None)
+        (0.1, 1.0)
+    """
+
+    def __init__(self, kind: Callable[[str], T], name: str, known: Iterable[str] = ()) -> None:
+        self._kind, self.name, self._known = kind, name, tuple(known)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[T, ...]:
+        try:
+            parts = [part.strip() for part in value.split(",")]
+            return tuple(self._kind(part) for part in parts)
+        except ValueError:
+            self.fail(f"{value!r} is not a list of {self.name} with commas between them, such as {self._example()}", param, ctx)
+
+    def _example(self) -> str:
+        return "64,32" if self._kind is int else "mae,gar" if self._known else "0.01,0.001"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        *before, last = incomplete.split(",")
+        prefix = "".join(f"{part}," for part in before)
+        return [CompletionItem(prefix + name) for name in self._known if name.startswith(last) and name not in before]
+
+
+class Widths(CommaList[int]):
+    """Widths of layers, or ``paper`` for the paper's."""
+
+    def __init__(self) -> None:
+        super().__init__(int, "whole numbers", ["paper"])
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value if value == "paper" else super().convert(value, param, ctx)
+
+
+class Grid(click.ParamType):  # type: ignore[type-arg]
+    """``LOSS=VALUE,VALUE``: values of the parameter of one loss."""
+
+    name = "loss=values"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, tuple[float, ...]]:
+        loss, sign, values = value.partition("=")
+        if not sign:
+            self.fail(f"{value!r} has no '='; write the loss and its values, such as gar=0.1,1,10", param, ctx)
+        return loss.strip(), CommaList(float, "numbers").convert(values, param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return [CompletionItem(f"{name}=") for name in LOSSES if name.startswith(incomplete)]
+
+
+class DataName(click.ParamType):  # type: ignore[type-arg]
+    """The name of a data set of the catalog."""
+
+    name = "name"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from gar.app.compare.source import data_set_names
+
+        return [CompletionItem(name) for name in data_set_names() if name.startswith(incomplete)]
+
+
+class FileOrDataName(DataName):
+    """A file, or the name of a data set."""
+
+    name = "file or name"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return [*super().shell_complete(ctx, param, incomplete), CompletionItem(incomplete, type="file")]

@@ -1,0 +1,47 @@
+"""Which rows train, validate and test: the paper's protocol, and one that keeps groups together."""
+
+import numpy as np
+from sklearn.model_selection import GroupKFold, KFold
+
+from gar.errors import InputError
+
+Parts = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Row numbers to train on, to validate with and to test on."""
+
+
+def shuffled_folds(rows: int, *, seed: int = 0, folds: int = 5, test: float = 0.2) -> list[Parts]:
+    """Return row numbers ``(train, valid, test)`` of each fold: rows are shuffled, a share is tested, the rest is cut into folds.
+
+    Example:
+        >>> [len(part) for part in shuffled_folds(1030)[0]]
+        [659, 165, 206]
+    """
+    order = np.random.default_rng(seed).permutation(rows)
+    parts = consecutive_folds(rows, count_tested(rows, test, folds, "rows", fewest=2), folds)  # one row has no correlation
+    return [(order[train], order[valid], order[tested]) for train, valid, tested in parts]
+
+
+def group_folds(groups: np.ndarray, *, seed: int = 0, folds: int = 5, test: float = 0.2) -> list[Parts]:
+    """Return row numbers ``(train, valid, test)`` of each fold, with no group in two parts: a share of the groups is tested."""
+    distinct = np.unique(groups)
+    shuffled = np.random.default_rng(seed).permutation(distinct)
+    tested = np.isin(groups, shuffled[: count_tested(len(distinct), test, folds, "groups", fewest=1)])
+    rest, held_out = np.flatnonzero(~tested), np.flatnonzero(tested)
+    cut = GroupKFold(folds, shuffle=True, random_state=seed).split(rest, groups=groups[rest])
+    return [(rest[train], rest[valid], held_out) for train, valid in cut]
+
+
+def consecutive_folds(rows: int, tested: int, folds: int) -> list[Parts]:
+    """Return folds of rows in their own order: the first ``tested`` rows are the test part, the others are cut into folds."""
+    cut = KFold(folds).split(np.arange(rows - tested))
+    return [(train + tested, valid + tested, np.arange(tested)) for train, valid in cut]
+
+
+def count_tested(items: int, test: float, folds: int, what: str, *, fewest: int) -> int:
+    """Return how many rows or groups are tested, such that every part has ``fewest`` at least."""
+    if not 0 < test < 1:
+        raise InputError(f"test={test!r}; expected a share between 0 and 1, such as 0.2")
+    count = max(fewest, int(test * items))
+    if folds < 2 or items - count < fewest * folds:
+        raise InputError(f"{what}: {items}, too few for a test part and folds={folds}; use fewer folds, 2 at least, or more {what}")
+    return count

@@ -1,1 +1,0 @@
-"""Pages of the reproduction, made of records alone: the same records give the same bytes. See :mod:`gar.paper.report.writing`."""

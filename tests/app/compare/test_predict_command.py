@@ -1,0 +1,109 @@
+"""``gar predict`` on files that spell things otherwise than the table which the model was trained on."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner, Result
+
+from gar.app.commands.compare import compare
+from gar.app.commands.predict import predict
+from gar.app.compare import Options, compare_table, source_of_file
+from gar.search import RunContext
+
+QUICK = Options(losses=("mae",), epochs=2, learning_rates=(0.02,), weight_decays=(1e-3,), hidden_sizes=(8,), folds=2)
+
+
+def trained(folder: Path, columns: dict[str, object]) -> Path:
+    """The model of a table with these columns, a number and a label, written as CSV."""
+    table = pd.DataFrame({**columns, "x": np.sin(np.arange(48)), "y": np.arange(48) % 7})
+    table.to_csv(folder / "table.csv", index=False)
+    model = compare_table(source_of_file(folder / "table.csv", targets=["y"]), QUICK, RunContext(workers=1)).model
+    assert model is not None
+    model.save(folder / "model")
+    return folder / "model"
+
+
+def predicted(model: Path, content: str, *options: str) -> Result:
+    path = model.parent / "new.csv"
+    path.write_text(content)
+    result = CliRunner().invoke(predict, [str(model), str(path), *options], catch_exceptions=False)
+    assert result.exit_code == 0
+    return result
+
+
+def numbers(result: Result) -> list[str]:
+    return result.stdout.splitlines()[1:]
+
+
+@pytest.fixture(scope="module")
+def grades(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return trained(tmp_path_factory.mktemp("grades"), {"grade": [*"K123"] * 12, "code": ["01", "02", "0A"] * 16})
+
+
+def test_a_blank_does_not_change_what_the_others_are(grades: Path) -> None:
+    """Pandas alone would read 1 and 3 as 1.0 and 3.0 where a blank is among them, and 01 as 1."""
+    without = predicted(grades, "grade,code,x\n1,01,0\n3,02,0\n")
+    with_blank = predicted(grades, "grade,code,x\n1,01,0\n3,02,0\n,,0\n")
+    among_text = predicted(grades, "grade,code,x\n1,01,0\n3,02,0\nK,0A,0\n")
+    assert numbers(without) == numbers(with_blank)[:2] == numbers(among_text)[:2]
+    assert numbers(without)[0] != numbers(without)[1]
+    assert without.stderr == with_blank.stderr == among_text.stderr == ""
+
+
+def test_categories_that_the_model_does_not_know_are_told(grades: Path) -> None:
+    result = predicted(grades, "grade,code,x\n1,1,0\n7,1,0\n8,02,0\n")
+    assert result.stderr.splitlines() == [
+        "Note: column 'grade' holds a category that is not known to the model in 2 of 3 rows, such as '7'",
+        "Note: column 'code' holds a category that is not known to the model in 2 of 3 rows, such as '1'",
+    ]
+
+
+def test_workbooks_and_numbers_with_a_zero_behind_the_point_are_the_same_categories(grades: Path) -> None:
+    csv = predicted(grades, "grade,code,x\n1,01,0\n3,02,0\n")
+    assert numbers(predicted(grades, "grade,code,x\n1.0,01,0\n3.0,02,0\n")) == numbers(csv)
+    book = grades.parent / "new.xlsx"
+    pd.DataFrame({"grade": [1, 3, None], "code": ["01", "02", "0A"], "x": 0}).to_excel(book, index=False)
+    result = CliRunner().invoke(predict, [str(grades), str(book)], catch_exceptions=False)
+    assert numbers(result)[:2] == numbers(csv)
+    assert result.stderr == ""
+
+
+def test_true_and_false_with_a_blank_among_them(tmp_path: Path) -> None:
+    model = trained(tmp_path, {"flag": [True, False] * 24, "asked": [True, False, None, True] * 12})
+    whole = predicted(model, "flag,asked,x\nTrue,False,0\nFalse,True,0\n")
+    assert numbers(predicted(model, "flag,asked,x\nTrue,False,0\nFalse,True,0\n,,0\n"))[:2] == numbers(whole)
+    assert numbers(predicted(model, "flag,asked,x\nTRUE,FALSE,0\nfalse,true,0\n,,0\n"))[:2] == numbers(whole)
+    assert numbers(predicted(model, "flag,asked,x\n1,FALSE,0\n0,TRUE,0\n")) == numbers(whole)
+
+
+def test_with_or_without_an_index_that_was_written_along(tmp_path: Path) -> None:
+    table = pd.DataFrame({"x": np.sin(np.arange(48)), "y": np.arange(48) % 7})
+    table.to_csv(tmp_path / "table.csv")
+    model = compare_table(source_of_file(tmp_path / "table.csv", targets=["y"]), QUICK, RunContext(workers=1)).model
+    assert model is not None
+    model.save(tmp_path / "model")
+    without = predicted(tmp_path / "model", "x\n0.5\n0.25\n")
+    assert numbers(predicted(tmp_path / "model", ",x\n7,0.5\n3,0.25\n")) == numbers(without)
+
+
+def test_delimiter_and_encoding_can_be_named(grades: Path) -> None:
+    plain = predicted(grades, "grade,code,x\n1,01,0.5\n")
+    assert numbers(predicted(grades, "grade:code:x\n1:01:0.5\n", "--delimiter", ":")) == numbers(plain)
+    commas = predicted(grades, "grade\tcode\tx\n1\t01\t0,5\n", "--delimiter", "tab", "--encoding", "cp1252")
+    assert numbers(commas) == numbers(plain)
+    assert commas.stderr == "Note: numbers are read with decimal commas, 1,5 as 1.5\n"
+
+
+def test_a_folder_that_is_not_there_is_named_before_anything_is_read(tmp_path: Path) -> None:
+    result = CliRunner().invoke(predict, ["no model", "no data.csv", "--out", str(tmp_path / "nodir" / "p.csv")])
+    assert result.exit_code == 2
+    assert "nodir' does not exist; make it, or name another." in " ".join(result.stderr.split())
+
+
+def test_compare_takes_delimiter_and_encoding_for_files_alone() -> None:
+    for data, said in [((), "name a file"), (("diabetes",), "whose files are known")]:
+        result = CliRunner().invoke(compare, [*data, "--delimiter", ";"])
+        assert result.exit_code == 2
+        assert said in result.stderr

@@ -1,0 +1,201 @@
+"""A whole comparison on a real table: what is reported is what the search found."""
+
+import json
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from gar import metrics
+from gar.app.compare import Compared, NothingFinishedError, Options, compare_curve, compare_table, source_of_frame
+from gar.app.compare.preparing import prepare
+from gar.app.models import TableModel
+from gar.errors import InputError
+from gar.losses import registry
+from gar.search import RunContext, search, select
+from tests.app.compare.tables import QUICK, compared, diabetes
+
+
+@pytest.fixture(scope="module")
+def found() -> Compared:
+    return compared()
+
+
+def test_scores_are_those_of_the_winners_by_validation(found: Compared) -> None:
+    """The numbers of a search of its own, judged by the protocol."""
+    prepared = prepare(source_of_frame(diabetes(), targets=["target"], drop=["clinic", "double"]), QUICK)
+    models = QUICK.models("gar", folds=5)
+    settings = QUICK.settings("gar", features=prepared.data.x.shape[1], train_rows=prepared.train_rows)
+    history = search(prepared.data, models, settings)
+    method = next(method for method in found.problem.methods if method.name == "gar")
+    for metric in metrics.METRICS:
+        assert list(method.scores[metric]) == select(history, models, metric).of("test", metric).tolist()
+    best = select(history, models, "mae")
+    assert [choice.epoch for choice in method.chosen] == best.epoch.tolist()
+    assert [choice.parameter for choice in method.chosen] == models.parameter[best.model].tolist()  # type: ignore[index]
+    assert method.learning["mae"] == pytest.approx(history.of("valid", "mae")[best.model].mean(0).tolist())
+
+
+def test_a_fold_predicts_what_was_measured(found: Compared) -> None:
+    """The networks that are kept are those of the chosen epoch: each alone has the test error that its fold reports."""
+    assert isinstance(found.model, TableModel)
+    method = next(method for method in found.problem.methods if method.name == found.problem.saved)
+    prepared = prepare(source_of_frame(diabetes(), targets=["target"], drop=["clinic", "double"]), QUICK)
+    features, labels = prepared.tested
+    for fold in range(5):
+        alone = torch.from_numpy(found.model._predict_one(fold, features))
+        assert float(metrics.mae(alone, torch.from_numpy(labels))) == pytest.approx(method.scores["mae"][fold], rel=1e-5)
+    assert method.predictions is not None
+    assert method.predictions.predicted[0] == pytest.approx(found.model.predict(features)[:, 0].tolist())
+    assert method.predictions.true[0] == labels[:, 0].tolist()
+
+
+def test_components_are_those_of_the_validation_rows(found: Compared) -> None:
+    for method in found.problem.methods:
+        assert set(method.components) == {"mae", "diff", "diffnorm"}
+        assert all(len(values) == QUICK.epochs for values in method.components.values())
+        correlation = [1 - value for value in method.components["diffnorm"]]
+        assert correlation == pytest.approx(list(method.learning["pearson"]), abs=1e-4)
+
+
+def test_the_problem_is_described(found: Compared) -> None:
+    problem = found.problem
+    assert (problem.rows, problem.features, problem.test_rows, problem.train_rows) == (442, 10, 88, 283)
+    assert [method.name for method in problem.methods] == ["mae", "rnc", "gar"]
+    assert problem.saved in registry
+    assert any("bmi" in note for note in problem.notes)
+    assert problem.settings["network"] == [12, 16, 8, 1]
+    json.dumps(problem.settings, allow_nan=False)
+
+
+def test_every_loss_has_as_many_tries() -> None:
+    counts = {name: len(Options().models(name, folds=5)) for name in registry}
+    assert set(counts.values()) == {60}
+
+
+def test_sensitivity_holds_the_parameter(found: Compared) -> None:
+    by_name = {method.name: method for method in found.problem.methods}
+    assert [score.value for score in by_name["gar"].sensitivity] == [0.1, 1.0, 10.0]
+    assert not by_name["mae"].sensitivity
+    only = compared(replace(QUICK, losses=("gar",), parameters={"gar": (1.0,)})).problem.methods[0]
+    assert dict(only.scores) == dict(by_name["gar"].sensitivity[1].scores)
+
+
+def test_several_targets_with_gaps() -> None:
+    found = compared(
+        replace(QUICK, losses=("mae", "gar", "conr", "ranksim", "rnc"), epochs=2, folds=2),
+        targets=["target,double"],
+        drop=["clinic"],
+    )
+    assert found.problem.targets == ("target", "double")
+    assert len(found.problem.methods) == 5
+    predictions = found.problem.methods[0].predictions
+    assert predictions is not None
+    assert len(predictions.true[0]) == 88
+    assert len(predictions.true[1]) < 88
+    assert any("labels are missing" in note for note in found.problem.notes)
+
+
+def test_rows_without_labels_are_left_out() -> None:
+    found = compared(replace(QUICK, losses=("mae",)), targets=["double"], drop=["clinic", "target"])
+    assert found.problem.rows == diabetes()["double"].notna().sum()
+    assert any("rows have no label" in note for note in found.problem.notes)
+
+
+def test_groups_are_kept_together() -> None:
+    found = compared(replace(QUICK, losses=("mae",), folds=3), group="clinic", drop=["double"])
+    assert found.problem.settings["groups"] == "kept together"
+    assert len(found.problem.methods[0].scores["mae"]) == 3
+
+
+def test_the_papers_recipe() -> None:
+    options = Options(preset="paper", losses=("gar",), epochs=2)
+    settings = options.settings("gar", features=8, train_rows=300)
+    assert (settings.optimizer, settings.batch_size, settings.drop_last) == ("sgd", 256, True)
+    assert settings.hidden_sizes == (16, 32, 16, 8)
+    assert len(options.models("gar", folds=5)) == 5 * 45
+    assert prepare(source_of_frame(diabetes(), targets=["target"]), options).data.folds[0].labels is None
+
+
+def test_nothing_is_reported_if_every_loss_diverges() -> None:
+    wild = replace(QUICK, losses=("mae", "mse"), learning_rates=(1e30,), preset="paper")
+    with pytest.raises(NothingFinishedError, match=r"no loss was finished\. MAE was left out: all"):
+        compared(wild)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked(RunContext):
+    """Time is up when it has been asked for so many times."""
+
+    most: int
+    asked: list[int] = field(default_factory=list)
+
+    def is_late(self) -> bool:
+        self.asked.append(1)
+        return len(self.asked) > self.most
+
+
+def test_losses_that_were_finished_in_time_are_reported(found: Compared, tmp_path: Path) -> None:
+    """The clock is looked at before a loss and after each of its chunks; here they are two, since folds have two sizes."""
+    source = source_of_frame(diabetes(), targets=["target"], drop=["clinic", "double"])
+    part = compare_table(source, QUICK, Asked(workers=1, records=tmp_path, most=6))
+    assert part.is_late
+    assert [method.name for method in part.problem.methods] == ["mae", "gar"]
+    assert part.problem.methods[0].scores == found.problem.methods[0].scores
+    assert part.problem.notes[-1].startswith("Time was up before these were finished: RNC.")
+    with pytest.raises(NothingFinishedError, match="Time was up before these were finished: MAE, GAR, RNC"):
+        compare_table(source, QUICK, RunContext(workers=1, deadline=0.0))
+
+
+def test_records_change_nothing_and_are_used(tmp_path: Path, found: Compared, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = source_of_frame(diabetes(), targets=["target"], drop=["clinic", "double"])
+    run = RunContext(workers=1, records=tmp_path)
+    first = compare_table(source, QUICK, run)
+    monkeypatch.setattr("gar.search.grid.train_chunk", lambda *_: pytest.fail("trained again"))
+    again = compare_table(source, QUICK, run)
+    for one, other, plain in zip(first.problem.methods, again.problem.methods, found.problem.methods, strict=True):
+        assert one.scores == other.scores == plain.scores
+        assert other.seconds >= one.seconds > 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"losses": ("mea",)}, "mea"),
+        ({"losses": ()}, "no loss is chosen"),
+        ({"parameters": {"mae": (1.0,)}}, "no such parameter"),
+        ({"folds": 1}, "folds=1"),
+        ({"seed": -1}, "seed=-1"),
+        ({"learning_rates": (0.0,)}, "learning_rate"),
+        ({"weight_decays": (-1.0,)}, "weight_decay"),
+        ({"metric": "accuracy"}, "accuracy"),
+        ({"losses": ("rnc",), "hidden_sizes": ()}, "hidden_sizes is empty"),
+    ],
+)
+def test_wrong_options_are_explained_at_once(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Options(**changes)  # type: ignore[arg-type]
+
+
+def test_a_curve_shows_the_combination_with_the_lowest_error() -> None:
+    options = Options(losses=("mae", "rnc", "gar"), epochs=3, hidden_sizes=(8, 8), learning_rates=(1e-2, 1e-8))
+    problem = compare_curve("sine", options, RunContext(workers=1)).problem
+    assert problem.truth is not None
+    assert len(problem.truth.x) == 629
+    assert sum(problem.truth.trained) == problem.train_rows == 629 - problem.test_rows
+    for method in problem.methods:
+        assert method.curve is not None
+        assert len(method.curve.mean) == len(method.curve.sd) == 629
+        assert {choice.learning_rate for choice in method.chosen} == {1e-2}
+        assert [choice.fold for choice in method.chosen] == [1, 2, 3]
+        unseen = ~np.array(problem.truth.trained)
+        bound = np.abs(np.subtract(method.curve.mean, problem.truth.y))[unseen].mean()
+        assert bound <= np.mean(method.scores["mae"]) + 1e-6  # the error of a mean is at most the mean of errors
+
+
+@pytest.mark.parametrize("workers", [0, True])
+def test_a_number_of_workers_that_is_none(workers: int) -> None:
+    with pytest.raises(InputError, match="is not a number of workers"):
+        RunContext(workers=workers)

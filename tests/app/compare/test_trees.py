@@ -1,0 +1,313 @@
+"""Boosted trees in a comparison: the same folds and the same choice as for networks, records, and models that are kept."""
+
+import json
+import re
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import lightgbm
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import xgboost
+
+from gar import __version__, metrics
+from gar.app.commands import values
+from gar.app.compare import Compared, NothingFinishedError, Options, compare_curve, compare_table, source_of_frame
+from gar.app.compare.options import FAMILIES
+from gar.app.compare.preparing import prepare
+from gar.app.compare.tree_search import Fitted, TreeGrid, TreePlan, fit, search_trees, tree_key
+from gar.app.models import TreeModel, load_model
+from gar.app.report.results import Method
+from gar.boosting import GARObjective
+from gar.boosting.rounds import LEAF, LOSSES, Recipe, rows_in_leaf
+from gar.errors import InputError
+from gar.search import RecordWarning, RunContext, select
+from gar.search.fingerprints import FORMAT, fingerprint
+from gar.search.tasks import as_table
+from gar.stack import StackData
+from tests.app.compare.tables import QUICK, compared, diabetes
+from tests.search.problem import StoppedContext
+
+TREES = replace(QUICK, losses=("gar", "mse"), families=("xgboost", "lightgbm"), parameters={"gar": (1.0,)}, folds=2)
+BOTH = pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
+
+
+@pytest.fixture(scope="module")
+def found() -> Compared:
+    return compared(replace(TREES, families=("mlp", "lightgbm", "xgboost"), epochs=2))
+
+
+def method_of(found: Compared, name: str) -> Method:
+    return next(method for method in found.problem.methods if method.name == name)
+
+
+def test_every_family_has_its_rows(found: Compared) -> None:
+    names = ["mse", "gar", "mse-lightgbm", "gar-lightgbm", "mse-xgboost", "gar-xgboost"]
+    assert [method.name for method in found.problem.methods] == names
+    assert method_of(found, "gar-xgboost").title == "GAR (XGBoost)"
+    assert (method_of(found, "gar-lightgbm").loss, method_of(found, "gar-lightgbm").family) == ("gar", "lightgbm")
+    assert [method.models for method in found.problem.methods[2:]] == [2 * 2 * 2 * 3, 2 * 2 * 2] * 2  # three seeds, one alpha
+    assert found.problem.settings["tree_depths"] == [3, 6]
+    assert found.problem.settings["xgboost"] == f"version {xgboost.__version__}"
+    assert found.problem.settings["network"][1:] == [16, 8, 1]
+    json.dumps(found.problem.settings, allow_nan=False)
+
+
+def own_training(library: str, chosen: Any, x: np.ndarray, y: np.ndarray, test: np.ndarray) -> np.ndarray:
+    """The same trees by the library's own loop, in its own words."""
+    rounds, objective = chosen.epoch + 1, GARObjective(alpha=chosen.parameter)
+    if library == "xgboost":
+        params = {"max_depth": chosen.depth, "eta": chosen.learning_rate, "min_child_weight": 5, "subsample": 0.8, "seed": 123}
+        params |= {"base_score": 0, "nthread": 1, "disable_default_eval_metric": 1, "seed_per_iteration": True}
+        model = xgboost.train(params, xgboost.DMatrix(x, y), rounds, obj=objective)
+        return np.asarray(model.predict(xgboost.DMatrix(test)))
+    params = {"max_depth": chosen.depth, "num_leaves": 2**chosen.depth, "learning_rate": chosen.learning_rate, "seed": 123}
+    params |= {"bagging_fraction": 0.8, "bagging_freq": 1, "num_threads": 1, "verbose": -1, "boost_from_average": False}
+    params |= {"deterministic": True, "force_row_wise": True, "objective": objective}
+    return np.asarray(lightgbm.train(params, lightgbm.Dataset(x, y), rounds).predict(test))
+
+
+@BOTH
+def test_scores_are_those_of_the_librarys_own_training(found: Compared, library: str) -> None:
+    method = method_of(found, f"gar-{library}")
+    data = prepare(source_of_frame(diabetes(), targets=["target"], drop=["clinic", "double"]), TREES).data
+    x, y = data.x.numpy(), data.y[:, 0].numpy()
+    for fold, chosen, score in zip(data.folds, method.chosen, method.scores["mae"], strict=True):
+        assert fold.labels is not None
+        center, scale = np.median(y[fold.train]), float(fold.labels.scale)
+        pred = own_training(library, chosen, x[fold.train], (y[fold.train] - center) / scale, x[fold.test])
+        assert np.abs(center + scale * pred - y[fold.test]).mean() == pytest.approx(score, rel=1e-5)
+        assert chosen.weight_decay is None
+
+
+@BOTH
+def test_rounds_end_when_validation_does_not_improve(library: Any) -> None:
+    data = prepare(source_of_frame(diabetes(), targets=["target"], drop=["clinic", "double"]), TREES).data
+    plan = TreePlan(library=library, loss="gar", monitor="pearson", rounds=200, patience=10)
+    models = TreeGrid.of(folds=1, seeds=(1,), depths=(3,), rates=(0.1, 0.3), parameters=(1.0,))
+    history = search_trees(data, models, plan)
+    assert history is not None
+    valid = history.of("valid", "pearson")
+    for row in valid:
+        length = int(np.isfinite(row).sum())
+        assert length == min(200, int(np.nanargmax(row)) + 1 + 10)
+    best = select(history, models, "pearson")
+    assert best.epoch[0] == np.nanargmax(valid[best.model[0]])
+
+
+def test_a_fold_predicts_what_was_measured_before_and_after_saving(tmp_path: Path) -> None:
+    for library in ("xgboost", "lightgbm"):
+        found = compared(replace(TREES, losses=("gar",), families=(library,)), targets=["target,double"], drop=["clinic"])
+        assert isinstance(found.model, TreeModel)
+        found.model.save(tmp_path / library)
+        again = load_model(tmp_path / library)
+        assert isinstance(again, TreeModel)
+        assert np.array_equal(again.predict(diabetes()), found.model.predict(diabetes()))
+        suffix = "json" if library == "xgboost" else "txt"
+        names = [f"trees-{fold}-{target}.{suffix}" for fold in range(2) for target in range(2)]
+        assert sorted(path.name for path in (tmp_path / library).iterdir()) == ["model.json", *names]
+        prepared = prepare(source_of_frame(diabetes(), targets=["target,double"], drop=["clinic"]), TREES)
+        features, labels = prepared.tested
+        scores = found.problem.methods[0].scores["mae"]
+        for fold, score in enumerate(scores):
+            alone = torch.from_numpy(again._predict_one(fold, features))
+            assert float(metrics.mae(alone, torch.from_numpy(labels))) == pytest.approx(score, rel=1e-5)
+        assert any("labels are missing" in note for note in found.problem.notes)
+        rows = diabetes().iloc[:3].assign(sex=["child", None, "man"], bmi=np.nan)
+        assert np.isfinite(again.predict(rows)).all()
+
+
+@pytest.fixture
+def saved(found: Compared, tmp_path: Path) -> Path:
+    """A small model of trees."""
+    small = compared(replace(TREES, losses=("gar",), families=("lightgbm",)))
+    assert small.model is not None
+    small.model.save(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def test_damaged_and_foreign_models_of_trees_are_refused(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    about = json.loads((saved / "model.json").read_text())
+
+    def refused(message: str, **changes: object) -> None:
+        (saved / "model.json").write_text(json.dumps({**about, **changes}))
+        with pytest.raises(InputError, match=message):
+            load_model(saved)
+
+    refused("library 'catboost' is none of", library="catboost")
+    refused("do not fit together", targets=["one", "two"])
+    refused("do not fit together", trees=[])
+    refused("must be finite", trees=[[{**about["trees"][0][0], "center": "nan"}], about["trees"][1]])
+    refused("cannot be read", trees=[[{"center": 0}], [{}]])
+    refused("trees for 12 features, but the table is encoded as 11", encoders=[_narrower(one) for one in about["encoders"]])
+    (saved / "model.json").write_text(json.dumps(about))
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "lightgbm", None)
+        with pytest.raises(InputError, match=r"needs the package lightgbm; install it with: pip install 'gar\[boosting\]'"):
+            load_model(saved)
+    text = (saved / "trees-1-0.txt").read_text()
+    (saved / "trees-1-0.txt").write_text(text.replace("1", "2", 1))
+    with pytest.raises(InputError, match=r"damaged: trees-1-0.txt is not the file"):
+        load_model(saved)
+
+
+def _narrower(encoder: dict[str, Any]) -> dict[str, Any]:
+    return {**encoder, "columns": [column for column in encoder["columns"] if column["name"] != "age"]}
+
+
+def test_a_new_model_replaces_the_files_of_the_old_one(saved: Path, found: Compared) -> None:
+    networks = compared(replace(QUICK, losses=("gar",), folds=2, epochs=1)).model
+    assert networks is not None
+    networks.save(saved)
+    assert sorted(path.name for path in saved.iterdir()) == ["model.json", "weights.safetensors"]
+    assert np.array_equal(load_model(saved).predict(diabetes()), networks.predict(diabetes()))
+
+
+def test_records_are_used_and_damaged_ones_put_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = source_of_frame(diabetes(), targets=["target"], drop=["clinic", "double"])
+    options = replace(TREES, losses=("gar",), families=("lightgbm",))
+    first = compare_table(source, options, RunContext(workers=1, records=tmp_path))
+    files = sorted(tmp_path.glob("*/*.npz"))
+    assert len(files) == first.problem.methods[0].models == 8
+    grown: list[int] = []
+
+    def counted(place: int, *rest: Any) -> Fitted:
+        grown.append(place)
+        return fit(place, *rest)
+
+    monkeypatch.setattr("gar.app.compare.tree_search.fit", counted)
+    again = compare_table(source, options, RunContext(workers=1, records=tmp_path))
+    assert not grown
+    assert again.problem.methods[0].scores == first.problem.methods[0].scores
+    files[2].write_bytes(files[2].read_bytes()[:-1])
+    with pytest.warns(RecordWarning, match=r"checksum.*trained again"):
+        third = compare_table(source, options, RunContext(workers=1, records=tmp_path))
+    assert len(grown) == 1
+    assert third.problem.methods[0].scores == first.problem.methods[0].scores
+    other = compare_table(source, replace(options, metric="spearman"), RunContext(workers=1, records=tmp_path))
+    assert len(grown) == 9  # another metric stops at other rounds
+    assert other.problem.judged_by == "spearman"
+
+
+def test_time_is_up_between_fits(tmp_path: Path) -> None:
+    source = source_of_frame(diabetes(), targets=["target"], drop=["clinic", "double"])
+    options = replace(TREES, losses=("gar",), families=("lightgbm",))
+    with pytest.raises(NothingFinishedError, match=r"Time was up before these were finished: GAR \(LightGBM\)"):
+        compare_table(source, options, RunContext(workers=1, records=tmp_path, deadline=0.0))
+    data = prepare(source, options).data
+    plan = TreePlan(library="lightgbm", loss="mse", monitor="mae", rounds=5)
+    models = TreeGrid.of(folds=2, seeds=(1,), depths=(2,), rates=(0.1,), parameters=None)
+    answers = iter([False, True])
+    assert search_trees(data, models, plan, context=StoppedContext(records=tmp_path, stop=lambda: next(answers))) is None
+    whole = search_trees(data, models, plan)
+    gone_on = search_trees(data, models, plan, context=RunContext(records=tmp_path))
+    assert whole is not None
+    assert gone_on is not None
+    np.testing.assert_array_equal(gone_on.metrics, whole.metrics)
+
+
+def test_workers_change_nothing() -> None:
+    data = prepare(source_of_frame(diabetes(), targets=["target"], drop=["clinic", "double"]), TREES).data
+    plan = TreePlan(library="xgboost", loss="huber", monitor="mae", rounds=5)
+    models = TreeGrid.of(folds=2, seeds=(1,), depths=(2,), rates=(0.1,), parameters=(0.5, 2.0))
+    one, two = search_trees(data, models, plan), search_trees(data, models, plan, context=RunContext(workers=2))
+    assert one is not None
+    assert two is not None
+    np.testing.assert_array_equal(one.metrics, two.metrics)
+
+
+def test_losses_of_networks_are_left_out_in_one_line(found: Compared) -> None:
+    assert not any("networks only" in note for note in found.problem.notes)
+    options = replace(TREES, losses=("mse", "rnc", "ranksim"), families=("xgboost", "lightgbm"), parameters={}, metric="rmse")
+    notes = compared(options).problem.notes
+    assert "RNC, RankSim: for networks only, and not tried with xgboost and lightgbm." in notes
+    with pytest.raises(InputError, match="xgboost: none of rnc fits; they are trained with mae, mse, huber, gar"):
+        compared(replace(TREES, losses=("rnc",), families=("xgboost",), parameters={}))
+
+
+def test_groups_are_kept_together() -> None:
+    found = compared(replace(TREES, losses=("mse",), families=("lightgbm",), parameters={}), group="clinic", drop=["double"])
+    assert found.problem.settings["groups"] == "kept together"
+    assert len(found.problem.methods[0].scores["mae"]) == 2
+
+
+@BOTH
+def test_a_fold_without_differences_is_a_failed_fit(library: Any) -> None:
+    """GAR has nothing to learn from constant labels, and says so at the first round."""
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    data = StackData(x, np.append(np.ones(40), x[40:, 0]), [(np.arange(40), np.arange(40, 50), np.arange(50, 60))])
+    plan = TreePlan(library=library, loss="gar", monitor="mae")
+    recipe = Recipe(library=library, loss="gar", parameter=1.0, depth=2, learning_rate=0.1, subsample=1.0, seed=0)
+    fitted = fit(0, as_table(data), 0, recipe, plan)
+    assert fitted.metrics.shape == (0, 2, 5)
+    assert "labels are constant" in fitted.reason
+    models = TreeGrid.of(folds=1, seeds=(1,), depths=(2,), rates=(0.1,), parameters=(1.0,))
+    history = search_trees(data, models, plan)
+    assert history is not None
+    assert history.failed_epoch.tolist() == [0]
+    with pytest.raises(InputError, match="no trees of fold 0 could be grown: labels are constant"):
+        select(history, models, "mae")
+
+
+SMALL = replace(TREES, losses=("gar",), parameters={"gar": (1.0,)})
+
+
+def linear(rows: int) -> pd.DataFrame:
+    x = np.random.default_rng(0).normal(size=(rows, 3))
+    return pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "y": x @ [1.0, 2.0, 3.0]})
+
+
+@BOTH
+@pytest.mark.parametrize("rows", [24, 50, 65])
+def test_small_tables_are_learned(library: str, rows: int) -> None:
+    found = compare_table(source_of_frame(linear(rows), targets=["y"]), replace(SMALL, families=(library,)), RunContext(workers=1))
+    assert np.mean(found.problem.methods[0].scores["pearson"]) > 0.5
+
+
+def test_leaves_of_larger_tables_are_as_they_were() -> None:
+    assert [rows_in_leaf(rows) for rows in (2, 16, 79, 80, 10_000)] == [1, 4, 19, LEAF, LEAF]
+    plan = TreePlan(library="lightgbm", loss="mse", monitor="mae")
+    for rows, is_small in ((160, False), (60, True)):
+        frame = linear(rows)
+        data = prepare(source_of_frame(frame, targets=["y"]), replace(TREES, folds=5)).data
+        shared = (FORMAT, __version__, lightgbm.__version__, asdict(plan), data)
+        assert (tree_key(data, plan) == fingerprint(shared)) is not is_small
+
+
+def test_what_the_library_refuses_is_left_out_with_its_reason(tmp_path: Path) -> None:
+    """The only feature differs in fewer rows than a leaf has: LightGBM is left without any, which it does not let GAR have."""
+    source = source_of_frame(linear(250).assign(a=lambda frame: (frame.index % 25 == 0) * 1.0)[["a", "y"]], targets=["y"])
+    options = replace(TREES, families=("lightgbm", "xgboost"))
+    reason = r"GAR \(LightGBM\) was left out: no trees of fold 0 could be grown: lightgbm cannot grow these trees: .*features"
+    for _ in range(2):  # the second time from records
+        found = compare_table(source, options, RunContext(workers=1, records=tmp_path))
+        assert [method.name for method in found.problem.methods] == ["mse-lightgbm", "mse-xgboost", "gar-xgboost"]
+        assert any(re.match(reason, note) for note in found.problem.notes), found.problem.notes
+
+
+@BOTH
+def test_a_missing_package_is_named_before_anything_is_trained(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    monkeypatch.setattr("gar.app.compare.tables.prepare", lambda *_: pytest.fail("too late"))
+    with pytest.raises(InputError, match=rf"{library} is not installed; use pip install 'gar\[boosting\]'"):
+        compared(replace(TREES, families=("mlp", library)))
+
+
+def test_curves_are_for_networks() -> None:
+    with pytest.raises(InputError, match="sine is a curve, which networks fit; choose 'mlp' among the models"):
+        compare_curve("sine", replace(TREES, families=("xgboost",)), RunContext(workers=1))
+
+
+@pytest.mark.parametrize(("families", "message"), [(("catboost",), "catboost"), ((), "no kind of model is chosen")])
+def test_wrong_models_are_explained(families: tuple[str, ...], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Options(families=families)
+
+
+def test_written_out_names_are_those_of_the_library() -> None:
+    assert values.MODELS == FAMILIES
+    assert set(LOSSES) == {"mae", "mse", "huber", "gar"}

@@ -1,0 +1,81 @@
+"""The table in a terminal."""
+
+import io
+import subprocess
+import sys
+
+import pytest
+from rich.console import Console
+
+from gar.app.report import Results, print_results
+from gar.app.report.style import number
+from gar.app.report.summary import places_of, ranking, score
+from tests.app.report.example import hostile
+from tests.app.report.test_results import make_problem
+
+pytestmark = pytest.mark.xdist_group("report")
+
+
+def printed(results: Results, width: int, *, terminal: bool = False) -> str:
+    out = io.StringIO()
+    print_results(results, Console(file=out, width=width, force_terminal=terminal, color_system="truecolor" if terminal else None))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_every_number_is_there_and_no_line_too_long(results: Results, width: int) -> None:
+    text = printed(results, width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "…" not in text
+    for problem in results.problems:
+        assert problem.title in text
+        for method in problem.methods:
+            assert method.title in text
+            for metric in method.scores:
+                one, places = score(method, metric), places_of(problem, metric)
+                assert number(one.mean, places) in text
+                assert f"({number(one.sd, places)})" in text
+    for row in ("GAR over MAE", "p t-test", "p corrected", "GAR over best", "which is"):
+        assert text.count(row) >= 2
+
+
+def test_the_best_is_marked_without_colour(results: Results) -> None:
+    problem = results.problems[0]
+    best = ranking(problem.methods, "pearson")[0]
+    line = next(line for line in printed(results, 120).splitlines() if line.startswith(f"{best.title} "))
+    assert f"*{number(score(best, 'pearson').mean, places_of(problem, 'pearson'))}" in line
+
+
+def test_colour_only_in_terminals(results: Results) -> None:
+    assert "\x1b[" in printed(results, 120, terminal=True)
+    assert "\x1b[" not in printed(results, 120)
+
+
+def test_names_are_shown_not_obeyed(results: Results) -> None:
+    text = printed(hostile(results), 120)
+    assert "\x1b" not in text
+    assert "<script>" in text
+    assert "[bold]" in text
+
+
+def test_without_champion_there_is_no_gain() -> None:
+    only = Results(command="", created="", gar="", problems=[make_problem({"mae": [1.0, 2.0], "mse": [3.0, 4.0]})])
+    assert "GAR over" not in printed(only, 80)
+
+
+def test_reading_results_imports_nothing_heavy() -> None:
+    code = "import sys, gar.app.report; sys.exit(any(name in sys.modules for name in ('torch', 'matplotlib', 'jinja2', 'rich')))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_printing_and_writing_need_no_torch() -> None:
+    code = "import sys, gar.app.report.terminal, gar.app.report.page; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_every_family_has_its_gains() -> None:
+    values = {"mae": [2.0, 2.1], "gar": [1.0, 1.1], "mae-xgboost": [4.0, 4.1], "gar-xgboost": [3.0, 3.1]}
+    text = printed(Results(command="", created="", gar="", problems=[make_problem(values)]), 80)
+    for row in ("GAR over MAE", "GAR over best", "GAR-XGBOOST over MAE", "GAR-XGBOOST over best"):
+        assert text.count(row) == 1
+    assert "+24.7 %" in text  # 3.05 against 4.05, and not against 2.05

@@ -1,0 +1,316 @@
+"""Tables of anything as tables of numbers: nothing of validation or test rows leaks, and nothing is lost in JSON."""
+
+import datetime
+import json
+from pathlib import Path
+
+import hypothesis.strategies as st
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import assume, given
+
+from gar.app.tables import Encoder, encode_folds, labels_of, read_table
+from gar.errors import InputError
+from gar.stack import Scaling
+
+
+def mixed() -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "size": [1.0, np.nan, 3.0, 8.0],
+            "colour": ["red", "blue", None, "red"],
+            "ok": [True, False, True, True],
+            "when": pd.to_datetime(["1970-01-02", "1970-01-03", "1970-01-11", None]),
+            "text date": ["1970-01-02", "1970-01-03T12:00:00", "1970-01-04", "1970-01-05"],
+            "count": pd.array([1, None, 3, 4], dtype="Int64"),
+            "same": [7, 7, 7, 7],
+            "nothing": [None, None, None, None],
+        }
+    )
+
+
+def fitted(frame: pd.DataFrame, **options: int) -> Encoder:
+    return Encoder.plan(frame, **options).fit(frame)
+
+
+def column(encoder: Encoder, frame: pd.DataFrame, name: str) -> list[float]:
+    return encoder.transform(frame)[:, encoder.feature_names.index(name)].tolist()
+
+
+def test_every_kind_of_column() -> None:
+    frame = mixed()
+    encoder = fitted(frame)
+    assert column(encoder, frame, "size") == [1, 3, 3, 8]
+    assert column(encoder, frame, "size is missing") == [0, 1, 0, 0]
+    assert column(encoder, frame, "colour=red") == [1, 0, 0, 1]
+    assert column(encoder, frame, "colour=blue") == [0, 1, 0, 0]
+    assert column(encoder, frame, "colour is missing") == [0, 0, 1, 0]
+    assert column(encoder, frame, "ok") == [1, 0, 1, 1]
+    assert column(encoder, frame, "when") == [1, 2, 10, 2]
+    assert column(encoder, frame, "text date") == [1, 2.5, 3, 4]
+    assert column(encoder, frame, "count") == [1, 3, 3, 4]
+    assert not any(name.startswith(("same", "nothing")) for name in encoder.feature_names)
+
+
+def test_the_reader_is_told_what_was_done() -> None:
+    assert Encoder.plan(mixed()).notes == (
+        "missing numbers filled with the median of training rows, and marked in a column of their own (3 columns): "
+        "size, when, count",
+        "text turned into one column per value (1 column): colour",
+        "missing text has a column of its own (1 column): colour",
+        "dates turned into days since 1970 (2 columns): when, text date",
+        "left out, since all rows have the same value (1 column): same",
+        "left out, since no row has a value (1 column): nothing",
+    )
+
+
+def test_a_clean_table_of_numbers_is_left_alone() -> None:
+    frame = pd.DataFrame({"a": [1, 2, 3], "b": [0.5, 0.25, 0.0]})
+    encoder = fitted(frame)
+    assert encoder.notes == ()
+    np.testing.assert_array_equal(encoder.transform(frame), frame.to_numpy())
+
+
+def test_rare_values_share_a_column_and_ids_are_left_out() -> None:
+    frame = pd.DataFrame({"town": ["a"] * 5 + ["b"] * 4 + ["c", "d", "e"], "id": [f"no{row}" for row in range(12)], "x": range(12)})
+    encoder = fitted(frame, max_categories=2)
+    assert encoder.feature_names == ["town=a", "town=b", "town is another value", "x"]
+    assert column(encoder, frame, "town is another value") == [0] * 9 + [1] * 3
+    assert any("names and ids (1 column): id" in note for note in encoder.notes)
+
+
+def test_what_looks_like_spoilt_numbers_is_told_how_to_be_written() -> None:
+    frame = pd.DataFrame({"price": [f"${row},000" for row in range(40)], "id": [f"no{row}" for row in range(40)], "x": range(40)})
+    notes = Encoder.plan(frame).notes
+    assert any("write them as 1234.5, without units, and dates as 2024-05-31 (1 column): price" in note for note in notes)
+    assert any("names and ids (1 column): id" in note for note in notes)
+
+
+def test_values_that_were_not_there_when_it_was_planned() -> None:
+    frame = pd.DataFrame({"colour": ["red", "blue", "red"], "x": [1.0, 2.0, 4.0]})
+    new = pd.DataFrame({"x": [None, np.inf], "colour": ["green", None], "more": [1, 2]})
+    np.testing.assert_array_equal(fitted(frame).transform(new), [[0, 0, 2], [0, 0, 2]])
+
+
+def test_text_among_numbers_is_missing_if_it_was_so_from_the_start() -> None:
+    frame = pd.DataFrame({"x": ["1", "2", "3", "?", "5", "6", "7", "8", "9", "10", " 11 "]})
+    encoder = fitted(frame)
+    assert column(encoder, frame, "x is missing") == [0, 0, 0, 1, *[0] * 7]
+    assert any("text among numbers counts as missing (1 column): x (?)" in note for note in encoder.notes)
+    assert encoder.transform(pd.DataFrame({"x": ["?", "2.5"]})).tolist() == [[6.5, 1], [2.5, 0]]
+    with pytest.raises(InputError, match="column 'x' holds 'unknown' in row 1; expected numbers"):
+        encoder.transform(pd.DataFrame({"x": ["unknown", "2"]}))
+
+
+@pytest.mark.parametrize("mark", ["?", "-", "--", ".", "*", "N/A", "n/a", "#N/A", "NULL", "none"])
+def test_many_marks_of_missing_numbers_leave_them_numbers(mark: str) -> None:
+    frame = pd.DataFrame({"x": [mark if row % 3 == 0 else row / 7 for row in range(60)]})
+    encoder = fitted(frame)
+    assert encoder.feature_names == ["x", "x is missing"]
+    assert column(encoder, frame, "x is missing") == [1, 0, 0] * 20
+    assert any(f"text among numbers counts as missing (1 column): x ({mark})" in note for note in encoder.notes)
+
+
+def test_marks_of_missing_numbers_are_known_in_new_tables_too() -> None:
+    encoder = fitted(pd.DataFrame({"x": [1.0, 2.0, 6.0]}))
+    assert encoder.transform(pd.DataFrame({"x": ["?", "3"]})).tolist() == [[2], [3]]
+
+
+def test_marks_among_text_are_text() -> None:
+    assert fitted(pd.DataFrame({"work": ["own", "?", "state"]})).feature_names == ["work=?", "work=own", "work=state"]
+    assert fitted(pd.DataFrame({"work": ["-", "?", "-"]})).feature_names == ["work=-", "work=?"]
+
+
+def test_true_and_false_beside_numbers_are_one_and_zero() -> None:
+    encoder = fitted(pd.DataFrame({"flag": [True, False, True]}))
+    assert encoder.transform(pd.DataFrame({"flag": [True, None, "FALSE"]})).tolist() == [[1], [1], [0]]
+    with pytest.raises(InputError, match="column 'flag' holds 'yes' in row 2; expected numbers"):
+        encoder.transform(pd.DataFrame({"flag": [True, "yes"]}))
+
+
+def test_numbers_and_text_are_the_same_category() -> None:
+    encoder = fitted(pd.DataFrame({"grade": ["K", "1", "2", "K"]}))
+    for grades in (["1", "2"], ["1.0", "2.0"], [1, 2], [1.0, 2.0]):
+        assert encoder.transform(pd.DataFrame({"grade": grades})).tolist() == [[1, 0, 0], [0, 1, 0]]
+    assert encoder.unknown(pd.DataFrame({"grade": [1.0, None, 1.5]})) == (
+        "column 'grade' holds a category that is not known to the model in 1 of 3 rows, such as '1.5'",
+    )
+
+
+def test_rare_text_stays_rare_however_it_is_spelt() -> None:
+    frame = pd.DataFrame({"version": [*["1", "v2"] * 3, "1.0", "v3"]})
+    encoder = fitted(frame, max_categories=2)
+    assert column(encoder, frame, "version is another value") == [*[0] * 6, 1, 1]
+    assert column(encoder, pd.DataFrame({"version": [1.0, 3.0]}), "version=1") == [1, 0]
+    (note,) = encoder.unknown(frame)
+    assert note == "column 'version' holds a category that is rare or new to the model in 2 of 8 rows, such as '1.0'"
+
+
+def test_infinite_numbers_are_missing() -> None:
+    frame = pd.DataFrame({"x": [1.0, np.inf, 3.0, -np.inf]})
+    assert fitted(frame).transform(frame).tolist() == [[1, 0], [2, 1], [3, 0], [2, 1]]
+    assert any("infinite" in note for note in Encoder.plan(frame).notes)
+
+
+def test_dates_with_time_zones_python_dates_and_durations() -> None:
+    frame = pd.DataFrame(
+        {
+            "zone": pd.to_datetime(["1970-01-02T01:00+01:00", "1970-01-03T01:00+01:00"]),
+            "date": [datetime.date(1970, 1, 2), datetime.date(1970, 1, 5)],
+            "took": pd.to_timedelta(["12h", "36h"]),
+        }
+    )
+    assert fitted(frame).transform(frame).tolist() == [[1, 1, 0.5], [2, 4, 1.5]]
+
+
+def test_categories_that_are_numbers_stay_categories() -> None:
+    frame = pd.DataFrame({"code": pd.Categorical([3, 1, 3])})
+    encoder = fitted(frame)
+    assert encoder.feature_names == ["code=1", "code=3"]
+    assert encoder.transform(frame).tolist() == [[0, 1], [1, 0], [0, 1]]
+
+
+def test_json_brings_back_the_same_encoder() -> None:
+    frame = mixed()
+    encoder = fitted(frame, max_categories=1)
+    back = Encoder.from_json(encoder.to_json())
+    assert back == encoder
+    np.testing.assert_array_equal(back.transform(frame), encoder.transform(frame))
+    assert json.loads(encoder.to_json())["format"] == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"format": 1}', '{"format": 1, "columns": [{"kind": "spell"}], "notes": []}', "null"]
+)
+def test_other_json_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="no encoder written by gar"):
+        Encoder.from_json(text)
+
+
+def test_json_of_a_later_version_is_refused() -> None:
+    with pytest.raises(InputError, match="has format 99"):
+        Encoder.from_json('{"format": 99, "columns": [], "notes": []}')
+
+
+def test_a_table_that_lacks_columns_is_refused() -> None:
+    encoder = fitted(pd.DataFrame({f"c{place}": [1, 2] for place in range(12)}))
+    with pytest.raises(InputError, match=r"the table lacks 'c0', 'c1', .* and 3 more; it has 'c11', 'z'"):
+        encoder.transform(pd.DataFrame({"c11": [1], "z": [2]}))
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (pd.DataFrame({"a": []}), "no rows"),
+        (pd.DataFrame({"a": [1, 1]}), "no column can be used .* same value .*: a"),
+        (pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]), "different names"),
+        (pd.DataFrame([[1, 2], [3, 4]]), "names that are text"),
+        (pd.DataFrame(index=[0, 1]), "there is none besides the targets"),
+    ],
+)
+def test_tables_that_cannot_be_encoded(frame: pd.DataFrame, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Encoder.plan(frame)
+
+
+def test_kinds_that_change_between_tables_are_refused() -> None:
+    dates, counts = pd.DataFrame({"x": ["2020-01-01", "2020-01-02"]}), pd.DataFrame({"x": [1, 2]})
+    with pytest.raises(InputError, match="column 'x' holds '1' in row 1; expected dates such as 2024-05-31"):
+        fitted(dates).transform(counts)
+    with pytest.raises(InputError, match="column 'x' holds '2020-01-01' in row 1; expected numbers"):
+        fitted(counts).transform(dates)
+
+
+FOLDS = [([0, 1, 2], [3, 4], [5]), ([3, 4], [0, 1, 2], [5])]
+
+
+def test_each_fold_is_filled_from_its_own_training_rows() -> None:
+    frame = pd.DataFrame({"x": [1.0, 3.0, np.nan, 10.0, 30.0, np.nan]})
+    y = np.arange(6.0)[:, None]
+    data, encoders, rows = encode_folds(Encoder.plan(frame), frame, y, FOLDS)
+    assert rows.tolist() == [0, 1, 2, 3, 4, 5, 3, 4, 0, 1, 2, 5]
+    assert data.x[:, 0].tolist() == [1, 3, 2, 10, 30, 2, 10, 30, 1, 3, 20, 20]
+    assert data.y[:, 0].tolist() == rows.tolist()
+    assert [fold.train.tolist() for fold in data.folds] == [[0, 1, 2], [6, 7]]
+    assert [fold.test.tolist() for fold in data.folds] == [[5], [11]]
+    for fold, encoder in zip(data.folds, encoders, strict=True):
+        assert isinstance(fold.features, Scaling)
+        assert fold.labels is not None
+        np.testing.assert_allclose(fold.features.center, data.x[fold.train].mean(0))
+        np.testing.assert_array_equal(encoder.transform(frame.iloc[rows[fold.test]]), data.x[fold.test])
+
+
+def test_nothing_of_other_rows_leaks_into_a_fold() -> None:
+    frame = pd.DataFrame({"x": [1.0, 3.0, np.nan, 10.0, 30.0, np.nan], "y": range(6)})
+    changed = frame.copy()
+    changed.loc[[3, 4], "x"] = [-1e6, 1e6]
+    plan = Encoder.plan(frame)
+    one, other = (encode_folds(plan, table, np.zeros((6, 1)), FOLDS[:1]).data for table in (frame, changed))
+    train = one.folds[0].train
+    np.testing.assert_array_equal(one.x[train], other.x[train])
+    np.testing.assert_array_equal(one.x[one.folds[0].test], other.x[other.folds[0].test])
+
+
+def test_a_table_without_gaps_is_kept_once() -> None:
+    frame = pd.DataFrame({"x": np.arange(6.0), "colour": list("rgbrgb")})
+    data, encoders, rows = encode_folds(Encoder.plan(frame), frame, np.zeros((6, 1)), FOLDS, labels="raw")
+    assert data.x.shape == (6, 4)
+    assert rows.tolist() == list(range(6))
+    assert data.folds[0].labels is None
+    assert len(encoders) == 2
+
+
+def test_labels_with_gaps() -> None:
+    frame = pd.DataFrame({"a": [1, None, 3], "b": ["4", "", "6"], "c": ["x", "y", "z"], "d": [None] * 3, "e": [1, np.inf, 2]})
+    np.testing.assert_array_equal(labels_of(frame, ["a", "b"]), [[1, 4], [np.nan, np.nan], [3, 6]])
+    for targets, message in [
+        (["c"], "target 'c' holds 'x' in row 1; expected numbers"),
+        (["d"], "target 'd' has no value in any row"),
+        (["e"], "target 'e' holds 'inf' in row 2"),
+        (["A"], "no column 'A'; it has 'a', 'b'"),
+        ([], "expected a list of different column names"),
+        (["a", "a"], "expected a list of different column names"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            labels_of(frame, targets)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.one_of(st.none(), st.floats(-1e6, 1e6), st.just(float("inf"))),
+            st.one_of(st.none(), st.text(max_size=3)),
+            st.one_of(st.none(), st.booleans(), st.integers(-5, 5), st.text(max_size=2)),
+        ),
+        min_size=2,
+        max_size=30,
+    )
+)
+def test_whatever_comes_becomes_finite_numbers_or_a_clear_refusal(rows: list[tuple[object, ...]]) -> None:
+    frame = pd.DataFrame(rows, columns=["number", "text", "anything"])
+    if frame.nunique(dropna=False).max() == 1:
+        with pytest.raises(InputError, match="no column can be used"):
+            fitted(frame)
+        return
+    try:
+        plan = Encoder.plan(frame)
+    except InputError:
+        assume(False)  # nothing but ids, blanks and infinities
+    encoder = plan.fit(frame)
+    x = encoder.transform(frame)
+    assert x.shape == (len(frame), len(encoder.feature_names))
+    assert np.isfinite(x).all()
+    assert Encoder.from_json(encoder.to_json()) == encoder
+
+
+def test_ten_thousand_columns_and_a_hostile_name(tmp_path: Path) -> None:
+    names = ["<script>alert(1)</script>", *(f"c{place}" for place in range(9_999))]
+    lines = [",".join(names), *(",".join(str(row * place % 7) for place in range(1, 10_001)) for row in range(1, 4))]
+    (tmp_path / "wide.csv").write_text("\n".join(lines))
+    frame = read_table(tmp_path / "wide.csv")
+    encoder = fitted(frame)
+    assert encoder.feature_names[0] == names[0]
+    assert len(encoder.feature_names) > 8_000
+    assert len(encoder.notes) == 1
+    assert len(encoder.notes[0]) < 200

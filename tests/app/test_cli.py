@@ -1,0 +1,342 @@
+"""The command as a user runs it: a process of its own, real files, real signals."""
+
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+import time
+import warnings
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from gar.app import cli
+from gar.app.commands import values
+from gar.app.models import load_model
+from gar.losses import registry
+from gar.metrics import METRICS
+from tests.app.compare.tables import diabetes
+from tests.search.test_killing import living, wait_for_death_of_group
+
+PATIENCE = 600.0
+QUICK = ("--losses", "mae,gar", "--epochs", "2", "--hidden-sizes", "8", "--learning-rates", "0.01", "--weight-decays", "0.001")
+ALONE = ("--workers", "1", "--quiet")
+
+
+def environment(**more: str) -> dict[str, str]:
+    return {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "100", **more}
+
+
+def gar(*arguments: str, folder: Path | None = None, **more: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gar", *arguments]
+    return subprocess.run(
+        command, cwd=folder, env=environment(**more), capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+
+
+class Inside:
+    """The same function without a process of its own, which spares the time of imports."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch, self._capsys = monkeypatch, capsys
+
+    def __call__(self, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+        self._monkeypatch.chdir(folder)
+        self._monkeypatch.setattr(sys, "argv", ["gar", *arguments])
+        self._monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        told = self._capsys.readouterr()
+        assert isinstance(end.value.code, int)
+        return subprocess.CompletedProcess(arguments, end.value.code, told.out, told.err)
+
+
+@pytest.fixture
+def inside(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Inside:
+    return Inside(monkeypatch, capsys)
+
+
+def refused(result: subprocess.CompletedProcess[str]) -> str:
+    """The one line that says what is wrong."""
+    assert result.returncode == 2, result.stderr
+    assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("Error: ")
+    return line
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a table, and a comparison on it."""
+    folder = tmp_path_factory.mktemp("compared")
+    diabetes().to_csv(folder / "diabetes.csv", index=False)
+    result = gar("compare", "diabetes.csv", "-t", "target", "--drop", "double,clinic", *QUICK, "--workers", "2", folder=folder)
+    assert result.returncode == 0, result.stderr
+    assert "Report: gar-report/report.html" in result.stdout
+    assert "gar predict gar-report/model" in result.stdout
+    assert "diabetes: GAR" in result.stderr
+    return folder
+
+
+def test_compare_leaves_everything_behind(compared: Path) -> None:
+    report = compared / "gar-report"
+    assert {path.name for path in report.iterdir()} == {"figures", "model", "records", "report.html", "results.json"}
+    results = json.loads((report / "results.json").read_text())
+    assert results["command"].startswith("gar compare diabetes.csv -t target")
+    (problem,) = results["problems"]
+    assert problem["targets"] == ["target"]
+    assert [method["name"] for method in problem["methods"]] == ["mae", "gar"]
+    assert all(len(method["scores"]["mae"]) == 5 for method in problem["methods"])
+
+
+def test_predict_gives_what_the_model_predicts(compared: Path, inside: Inside) -> None:
+    printed = gar("predict", "gar-report/model", "diabetes.csv", folder=compared)
+    assert printed.returncode == 0, printed.stderr
+    lines = printed.stdout.splitlines()
+    expected = load_model(compared / "gar-report" / "model").predict(diabetes())
+    assert lines[0] == "target"
+    assert np.allclose(np.array(lines[1:], dtype=float), expected[:, 0], rtol=1e-9)
+    written = inside("predict", "gar-report", "diabetes.csv", "--out", "predicted.csv", folder=compared)
+    assert (written.returncode, written.stdout) == (0, "442 predictions: predicted.csv\n")
+    assert (compared / "predicted.csv").read_text() == printed.stdout
+
+
+def test_predict_refuses_what_does_not_fit(compared: Path, inside: Inside) -> None:
+    diabetes().drop(columns="bmi").to_csv(compared / "less.csv", index=False)
+    assert "'bmi'" in refused(inside("predict", "gar-report", "less.csv", "--out", "never.csv", folder=compared))
+    assert not (compared / "never.csv").exists()
+    assert "saved a model in" in refused(inside("predict", ".", "diabetes.csv", folder=compared))
+
+
+def hostile_names(path: Path) -> None:
+    """Markup as names, formulas and markup in cells, a column without any value, the same name twice, a name with a comma."""
+    numbers = np.random.default_rng(0).normal(size=(60, 2))
+    lines = ['<script>alert(1)</script>,twice,twice,empty,"a,b",words,<script>alert(2)</script>']
+    for row, (one, two) in enumerate(numbers):
+        word = ("=cmd|'/C calc'!A0", "<img src=x onerror=alert(3)>", "@SUM(1)")[row % 3]
+        lines.append(f"{one},{two},{row % 7},,{row % 5},{word},{one - two + row % 5}")
+    path.write_text("\n".join(lines))
+
+
+def test_hostile_names_and_cells_are_compared_and_escaped(tmp_path: Path, inside: Inside) -> None:
+    hostile_names(tmp_path / "hostile.csv")
+    target = "<script>alert(2)</script>"
+    arguments = ("-t", target, "--group", "a,b", "--folds", "2", "--out", "<b>")
+    result = gar("compare", "hostile.csv", *arguments, *QUICK, *ALONE, folder=tmp_path)
+    assert result.returncode == 0, result.stderr
+    page = (tmp_path / "<b>" / "report.html").read_text()
+    assert "<script>alert" not in page
+    assert "<img src=x" not in page
+    again = inside("predict", "<b>", "hostile.csv", folder=tmp_path)
+    assert again.stdout.splitlines()[0] == target
+    assert len(again.stdout.splitlines()) == 61
+
+
+def test_ten_thousand_columns(tmp_path: Path, inside: Inside) -> None:
+    table = np.random.default_rng(0).normal(size=(40, 10_000))
+    pd.DataFrame(table, columns=[f"column {number}" for number in range(10_000)]).to_parquet(tmp_path / "wide.parquet")
+    few = ("--losses", "gar", "--parameters", "gar=1", "--folds", "2", "--epochs", "1", "--learning-rates", "0.01")
+    result = inside("compare", "wide.parquet", "-t", "column 7", *few, *ALONE, folder=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "gar-report" / "report.html").stat().st_size < 3e6
+
+
+def claimed(path: Path, size: int) -> None:
+    """A workbook whose directory says that its sheet has so many bytes."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("xl/worksheets/sheet1.xml", "<worksheet/>" * 1000)
+    content = bytearray(path.read_bytes())
+    entry = content.rindex(b"PK\x01\x02")
+    content[entry + 24 : entry + 28] = struct.pack("<I", size)
+    path.write_bytes(content)
+
+
+def bad_tables(folder: Path) -> None:
+    diabetes().to_csv(folder / "good.csv", index=False)
+    diabetes().iloc[:1].to_csv(folder / "one.csv", index=False)
+    (folder / "flat.csv").write_text("\n".join("|".join(map(str, range(row, row + 3))) for row in range(30)))
+    (folder / "empty.csv").write_text("")
+    (folder / "noise.parquet").write_bytes(os.urandom(1000))
+    pd.DataFrame({"x": range(30), "y": [5.0] * 30}).to_csv(folder / "constant.csv", index=False)
+    claimed(folder / "bomb.xlsx", 2**31 + 12)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer"),
+    [
+        (["one.csv", "-t", "target"], "rows: 1, too few"),
+        (["good.csv", "-t", "tarket"], "did you mean 'target'?"),
+        (["flat.csv", "-t", "y"], "target 'y' is not a column"),
+        (["bomb.xlsx", "-t", "y"], "bomb.xlsx"),
+    ],
+)
+def test_what_cannot_be_compared_is_told_in_one_line(tmp_path: Path, arguments: list[str], answer: str) -> None:
+    bad_tables(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    assert answer in refused(gar("compare", *arguments, *ALONE, folder=tmp_path))
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer"),
+    [
+        (["good.csv"], "--target COL"),
+        (["nowhere.csv", "-t", "y"], "nowhere.csv"),
+        ([".", "-t", "y"], "."),
+        (["empty.csv", "-t", "y"], "empty.csv"),
+        (["noise.parquet", "-t", "y"], "noise.parquet"),
+        (["constant.csv", "-t", "y"], "nothing to learn"),
+        (["good.csv", "-t", "sex"], "expected numbers"),
+        (["good.csv", "-t", "target", "--group", "sex"], "groups: 2, too few"),
+        (["good.csv", "-t", "target", "--losses", "mae,rmse"], "'rmse'"),
+        (["good.csv", "-t", "target", "--learning-rates", "0.1;0.2"], "'0.1;0.2' is not a list of numbers"),
+        (["good.csv", "-t", "target", "--parameters", "gar"], "'gar' has no '='"),
+        (["good.csv", "-t", "target", "--out", "one.csv"], "'one.csv' is a file"),
+        (["-t", "target"], "name a file"),
+        (["diabetes", "-t", "age"], "leave out --target"),
+    ],
+)
+def test_other_mistakes_are_told_too(tmp_path: Path, arguments: list[str], answer: str, inside: Inside) -> None:
+    """Click shows the usage before what is wrong with it."""
+    bad_tables(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    result = inside("compare", *arguments, *ALONE, folder=tmp_path)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.splitlines()[-1].startswith("Error: ")
+    assert answer in result.stderr.splitlines()[-1]
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
+def test_interrupt_ends_quickly_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    diabetes().to_csv(tmp_path / "diabetes.csv", index=False)
+    arguments = ["compare", "diabetes.csv", "-t", "target", "--losses", "mae,gar", "--epochs", "40", "--hidden-sizes", "16,16"]
+    arguments += ["--workers", "2"]
+    command = [sys.executable, "-m", "gar", *arguments]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    end = time.monotonic() + PATIENCE
+    while not (done := sorted((tmp_path / "gar-report").glob("records/*/*.npz"))):
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < end
+        time.sleep(0.005)
+    sent = time.monotonic()
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    _, error = process.communicate(timeout=PATIENCE)
+    assert time.monotonic() - sent < 2.0
+    assert process.returncode == 130
+    assert "the same command goes on" in error
+    assert "Traceback" not in error
+    wait_for_death_of_group(process, 1.0)
+    assert not living(process.pid)
+    assert {path.name for path in (tmp_path / "gar-report").iterdir()} == {"records"}
+    kept = {path: path.stat().st_mtime_ns for path in done}
+    result = gar(*arguments, folder=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert {path: path.stat().st_mtime_ns for path in done} == kept
+    models = [model for path in (tmp_path / "gar-report").glob("records/*/*.npz") for model in recorded(path)]
+    assert len(models) == len(set(models)) == 2 * 60
+
+
+def recorded(path: Path) -> list[tuple[object, ...]]:
+    with np.load(path, allow_pickle=False) as file:
+        columns = [file[name].tolist() for name in file.files if name.startswith("model.")]
+    return [(path.parent.name, *model) for model in zip(*columns, strict=True)]
+
+
+def test_a_time_limit_reports_what_was_finished(compared: Path, inside: Inside) -> None:
+    """All of it is in the records, so that no time at all is enough for two losses, but not for a third."""
+    arguments = ["compare", "diabetes.csv", "-t", "target", "--drop", "double,clinic", *QUICK, *ALONE]
+    arguments[arguments.index("mae,gar")] = "mae,gar,mse"
+    result = inside(*arguments, "--time-limit", "1e-9", folder=compared)
+    assert result.returncode == 0, result.stderr
+    assert "Time was up" in result.stdout
+    (problem,) = json.loads((compared / "gar-report" / "results.json").read_text())["problems"]
+    assert [method["name"] for method in problem["methods"]] == ["mae", "gar"]
+    assert any("MSE" in note for note in problem["notes"])
+    alone = inside(*arguments, "--time-limit", "1e-9", "--out", "other", folder=compared)
+    assert "no loss was finished" in refused(alone)
+
+
+def test_demo_draws_the_curves_too(tmp_path: Path, inside: Inside) -> None:
+    result = inside("demo", *QUICK, *ALONE, folder=tmp_path)
+    assert result.returncode == 0, result.stderr
+    results = json.loads((tmp_path / "gar-demo" / "results.json").read_text())
+    assert [problem["name"] for problem in results["problems"]] == ["diabetes", "sine", "squared-sine"]
+    assert all(method["curve"] for method in results["problems"][1]["methods"])
+    assert "gar-demo/report.html" in result.stdout
+
+
+def test_help_answers_at_once() -> None:
+    """Best of three, and not counting what Python itself needs, since the machine may be busy."""
+
+    def seconds(*command: str) -> float:
+        start = time.monotonic()
+        subprocess.run([sys.executable, *command], check=True, capture_output=True)
+        return time.monotonic() - start
+
+    python = min(seconds("-c", "pass") for _ in range(3))
+    assert min(seconds("-m", "gar", "--help") for _ in range(3)) - python < 1.0
+
+
+def test_nothing_heavy_is_imported_for_help() -> None:
+    code = "import sys, gar.app.cli; sys.exit(bool({'torch', 'numpy', 'pandas', 'rich'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "answers"),
+    [
+        ("gar com", {"compare", "completion"}),
+        ("gar compare --metric p", {"pearson"}),
+        ("gar compare --losses mae,g", {"mae,gar"}),
+        ("gar compare --losses focal", {"focal_mae", "focal_mse"}),
+        ("gar compare --parameters hu", {"huber="}),
+        ("gar compare --hidden-sizes pa", {"paper"}),
+        ("gar data info squ", {"squared-sine"}),
+        ("gar data f", {"fetch"}),
+    ],
+)
+def test_shells_complete(words: str, answers: set[str]) -> None:
+    last = len(words.split()) - 1
+    result = gar(_GAR_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=str(last))
+    assert {line.removeprefix("plain,") for line in result.stdout.splitlines()} == answers
+
+
+def test_completion_script_names_the_command() -> None:
+    result = gar("completion", "bash")
+    assert "complete -o nosort -F _gar_completion gar" in result.stdout
+    assert "_GAR_COMPLETE=bash_complete" in result.stdout
+
+
+def test_written_out_names_are_those_of_the_library() -> None:
+    assert tuple(registry) == values.LOSSES
+    assert METRICS == values.METRICS
+
+
+def test_data_commands(tmp_path: Path) -> None:
+    listed = gar("data", "list", GAR_DATA_HOME=str(tmp_path)).stdout
+    assert {line.split()[0] for line in listed.splitlines()} >= {"concrete", "diabetes", "sine", "agedb"}
+    assert "CC BY 4.0" in gar("data", "info", "concrete", GAR_DATA_HOME=str(tmp_path)).stdout
+    assert gar("data", "path", "concrete", GAR_DATA_HOME=str(tmp_path)).stdout == f"{tmp_path / 'concrete'}\n"
+    assert gar("data", "path", GAR_DATA_HOME=str(tmp_path)).stdout == f"{tmp_path}\n"
+    assert "nothing to fetch" in gar("data", "fetch", "sine", GAR_DATA_HOME=str(tmp_path)).stdout
+    assert "did you mean 'concrete'?" in refused(gar("data", "fetch", "sine", "concret", GAR_DATA_HOME=str(tmp_path)))
+    assert str(tmp_path / "agedb") in refused(gar("data", "fetch", "agedb", GAR_DATA_HOME=str(tmp_path)))
+
+
+def test_a_data_set_that_is_not_here_says_how_to_get_it(tmp_path: Path) -> None:
+    assert "gar data fetch concrete" in refused(gar("compare", "concrete", *ALONE, folder=tmp_path, GAR_DATA_HOME=str(tmp_path)))
+
+
+def test_a_closed_pipe_is_no_error() -> None:
+    command = f"{sys.executable} -m gar data list | head -1"
+    result = subprocess.run(command, shell=True, capture_output=True, text=True, env=environment(), check=False)
+    assert "Traceback" not in result.stderr
+    assert result.stdout.startswith("concrete")
