@@ -1,7 +1,7 @@
 """Losses, metrics and model families by name: one list each, which everything else asks.
 
-Nothing heavy is imported here, so that ``gar --help`` and shell completion answer at once. A loss names its module by an import path
-and loads it when it is built.
+Nothing heavy is imported here, so that ``gar --help`` and shell completion answer at once. A loss names its module by an import
+path and loads it when it is built.
 """
 
 from collections.abc import Mapping
@@ -139,7 +139,7 @@ _LOSSES: dict[str, LossSpec] = {
 LOSSES: Mapping[str, LossSpec] = MappingProxyType(_LOSSES)
 """Every loss by name: the paper's nine in its order, MAE-Pearson, then those that :func:`register` added.
 
-Colours are chosen so that GAR's is far from all others, and these from each other, also for readers who see no red or no green. With
+Colours are chosen so that GAR is far from all others, and these from each other, also for readers who see no red or no green. With
 ten methods colour alone is not enough, so dashes and markers differ too."""
 
 PAPER_LOSSES = ("mae", "mse", "huber", "focal_mae", "focal_mse", "ranksim", "rnc", "conr", "gar")
@@ -233,4 +233,4 @@ FAMILIES: Mapping[str, FamilySpec] = MappingProxyType(
         ),
     }
 )
-"""Kinds of models: networks, and boosted trees of one library each. A library is one module of :mod:`gar.boosting` and one entry."""
+"""Kinds of models: networks, and boosted trees of one library each. A library is one module of :mod:`gar.boosting`, one entry."""

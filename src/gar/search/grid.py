@@ -1,7 +1,7 @@
 """The search: what is known already, what is missing, who computes it."""
 
 import sys
-from collections.abc import Generator, Hashable
+from collections.abc import Hashable
 from contextlib import closing
 
 import numpy as np
@@ -27,8 +27,6 @@ long. More, and smaller, chunks cost more than that saves."""
 
 _MANY = 32
 """With fewer models than this a chunk is too small to be cut for that purpose."""
-
-Part = tuple[np.ndarray, History]
 
 
 def search(
@@ -94,15 +92,15 @@ def _search(
     bar = Progress(sys.stderr if context.progress else None, len(distinct), known, settings.monitor, label=context.label)
     bar.update(0, best_score(history, settings.monitor))
     plan = [missing[places] for places in _cut(data, distinct.take(missing), settings, pool.size, chunk_size, dtype)]
-    plan = [] if context.is_late() else plan
-    with closing(bar), one_thread(), closing(_trained(pool, data, distinct, plan, job)) as parts:
-        for places, part in parts:
+    table = as_table(data)
+    tasks = ((number, table, distinct.take(places), job) for number, places in enumerate(plan))
+    with closing(bar), one_thread():
+        for number, part in pool.run(train_chunk, tasks, shared=table, stop=context.is_late):
+            places = plan[number]
             history.put(places, part)
             if store is not None:
                 store.write(distinct.take(places), part)
             bar.update(len(places), best_score(part, settings.monitor))
-            if context.is_late():
-                break
     return history if len(distinct) == len(models) else history.take(order)
 
 
@@ -140,12 +138,3 @@ def even_share(models: int, chunks_in_cache: int, workers: int) -> int:
     """The most models of a chunk, if every worker gets equally many chunks."""
     rounds = max(min(_ROUNDS, models // (workers * _MANY)), -(-chunks_in_cache // workers))
     return -(-models // (rounds * workers))
-
-
-def _trained(pool: WorkerPool, data: StackData, models: Models, plan: list[np.ndarray], job: Job) -> Generator[Part]:
-    """Chunks as they are finished, with the places of their models."""
-    table = as_table(data)
-    tasks = ((number, table, models.take(places), job) for number, places in enumerate(plan))
-    with closing(pool.run(train_chunk, tasks, shared=table)) as results:
-        for number, part in results:
-            yield plan[number], part

@@ -4,7 +4,7 @@ import signal
 import threading
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import islice, starmap
 from numbers import Integral
 from typing import Any, TypeVar
@@ -50,11 +50,23 @@ class WorkerPool:
         self.size_here = 1 if is_on_cluster() else self.size
         """How many share the memory of this machine, as far as is known."""
 
-    def run(self, function: Callable[..., T], tasks: Iterable[tuple[Any, ...]], *, shared: object) -> Generator[T]:
-        """What the function returns for each task, as it is finished. What all tasks share is sent to a cluster once.
+    def run(
+        self, function: Callable[..., T], tasks: Iterable[tuple[Any, ...]], *, shared: object, stop: Callable[[], bool]
+    ) -> Generator[T]:
+        """Yield what the function returns for each task, as it is finished. What all tasks share is sent to a cluster once.
 
-        Closing the generator stops workers that are still busy.
+        Once ``stop`` returns True, which is asked before the first task and after every one, nothing more is computed: workers that
+        are still busy are stopped, as they are when the generator is closed.
         """
+        if stop():
+            return
+        with closing(self._results(function, tasks, shared)) as results:
+            for result in results:
+                yield result
+                if stop():
+                    return
+
+    def _results(self, function: Callable[..., T], tasks: Iterable[tuple[Any, ...]], shared: object) -> Generator[T]:
         if self.size == 1:
             yield from starmap(function, tasks)
             return

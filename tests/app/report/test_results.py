@@ -118,7 +118,7 @@ def test_parts_that_do_not_fit_are_refused_when_made() -> None:
 def make_problem(scores: dict[str, list[float]], **options: Any) -> Problem:
     """A problem of bare scores by MAE, for questions of who wins."""
     methods = [
-        Method(name=name, title=name.upper(), parameter=None, models=1, failed=0, seconds=1.0, scores={"mae": values})
+        Method(loss=name, title=name.upper(), parameter=None, models=1, failed=0, seconds=1.0, scores={"mae": values})
         for name, values in scores.items()
     ]
     given: dict[str, Any] = {"title": "Table", "train_rows": 80, "test_rows": 20} | options

@@ -65,7 +65,7 @@ def compare_curve(name: str, options: Options, run: RunContext) -> Compared:
             methods.append(method)
     if not methods:
         raise NothingFinishedError(f"{name}: no loss was finished. {' '.join(notes)}")
-    methods.sort(key=lambda method: list(registry).index(method.name))
+    methods.sort(key=lambda method: list(registry).index(method.loss))
     return Compared(_problem(name, points, data, options, methods, notes), None, is_late)
 
 
@@ -101,7 +101,7 @@ def _method(trial: Searched, data: StackData) -> Method | None:
     best = combinations[:, errors.argmin()]
     last = np.full(len(best), trial.settings.epochs - 1)
     return Method(
-        name=trial.settings.loss,
+        loss=trial.settings.loss,
         title=trial.settings.spec.title,
         parameter=trial.settings.spec.parameter,
         models=len(trial.models),

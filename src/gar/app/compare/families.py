@@ -29,10 +29,9 @@ class Curves(Measured, Protocol):
 class Trial(NamedTuple):
     """All models of one family and loss, and what became of them."""
 
-    name: str
-    """Of the method in results: that of the loss, and of the family if it is not networks."""
-    title: str
     loss: str
+    family: str
+    title: str
     models: Models
     history: Curves
     seconds: float

@@ -33,7 +33,8 @@ def judge(trial: Trial, chosen: dict[str, Selection], winners: Winners, prepared
     """A method with all its scores; its winners are those that ``metric`` chose."""
     best = chosen[metric]
     method = Method(
-        name=trial.name,
+        loss=trial.loss,
+        family=trial.family,
         title=trial.title,
         parameter=trial.parameter,
         models=len(trial.models),

@@ -48,7 +48,7 @@ class Networks:
     def attempt(self, loss: str, prepared: Prepared, options: Options, run: RunContext) -> Trial | None:
         models = options.models(loss, folds=options.folds)
         found = search_networks(prepared.data, models, self._settings(loss, prepared, options), run, where=prepared.source.name)
-        return None if found is None else Trial(loss, self.title_of(loss), loss, models, found.history, found.seconds)
+        return None if found is None else Trial(loss, self.name, self.title_of(loss), models, found.history, found.seconds)
 
     def train_again(self, trial: Trial, best: Selection, prepared: Prepared, options: Options) -> Winners:
         settings, folds = self._settings(trial.loss, prepared, options), prepared.data.folds

@@ -50,7 +50,7 @@ def compare_table(source: Source, options: Options, run: RunContext) -> Compared
     judged, notes, is_late = _judge_all(prepared, families, options, run)
     best = max(judged, key=lambda one: one.merit)
     order = [family.name for family in families]
-    judged.sort(key=lambda one: (order.index(one.method.family or NETWORKS), list(registry).index(one.method.loss)))
+    judged.sort(key=lambda one: (order.index(one.method.family), list(registry).index(one.method.loss)))
     settings = _settings(prepared, families, options)
     return Compared(_problem(prepared, options, settings, judged, notes, best), best.model, is_late)
 

@@ -154,19 +154,14 @@ def search_trees(
     bar.update(0, best_score(history, plan.monitor))
     table = as_table(data)
     tasks = ((place, table, int(models.fold[place]), plan.recipe(models, place), plan) for place in missing)
-    if not missing or context.is_late():
-        bar.close()
-        return None if missing else history.finished(models.fold)
     left = set(missing)
-    with closing(bar), closing(WorkerPool(context.workers).run(fit, tasks, shared=table)) as results:
-        for place, values, reason in results:
+    with closing(bar):
+        for place, values, reason in WorkerPool(context.workers).run(fit, tasks, shared=table, stop=context.is_late):
             history.put(place, values, reason)
             left.remove(place)
             if store is not None:
                 store.write(place, values, reason)
             bar.update(1, best_score(history.take(np.array([place])), plan.monitor))
-            if context.is_late():
-                break
     return None if left else history.finished(models.fold)
 
 

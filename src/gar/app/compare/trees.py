@@ -38,7 +38,7 @@ class BoostedTrees:
         with run.stopwatch(tree_key(prepared.data, plan)) as watch:
             history = search_trees(prepared.data, models, plan, context=run.labelled(f"{prepared.source.name}: {title:<16}"))
             seconds = watch.seconds
-        return None if history is None else Trial(f"{loss}-{self.name}", title, loss, models, history, seconds)
+        return None if history is None else Trial(loss, self.name, title, models, history, seconds)
 
     def train_again(self, trial: Trial, best: Selection, prepared: Prepared, options: Options) -> Winners:
         models, plan = trial.models.take(best.model), self._plan(trial.loss, options)

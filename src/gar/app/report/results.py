@@ -9,6 +9,7 @@ from typing import Any
 from gar.app.report.coding import decode, encode
 from gar.app.report.style import METRICS
 from gar.errors import InputError
+from gar.registry import NETWORKS
 
 FORMAT = 1
 
@@ -65,8 +66,8 @@ class Curve:
 class Method:
     """One loss, or another model, on one problem."""
 
-    name: str
-    """Of the loss; boosted trees put the name of their family behind it, as in ``"gar-xgboost"``."""
+    loss: str
+    family: str = NETWORKS
     title: str
     parameter: str | None
     models: int
@@ -85,14 +86,9 @@ class Method:
     curve: Curve | None = None
 
     @property
-    def loss(self) -> str:
-        """What it was trained with, ``"gar"`` of ``"gar"`` and of ``"gar-xgboost"``."""
-        return self.name.partition("-")[0]
-
-    @property
-    def family(self) -> str:
-        """What kind of model it is, ``"xgboost"`` of ``"gar-xgboost"``, and nothing for networks."""
-        return self.name.partition("-")[2]
+    def name(self) -> str:
+        """Return what identifies the method in a report: its loss, and its family where that is not networks."""
+        return self.loss if self.family == NETWORKS else f"{self.loss}-{self.family}"
 
 
 @dataclass(frozen=True, kw_only=True)
