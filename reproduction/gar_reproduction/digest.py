@@ -12,8 +12,8 @@ import numpy as np
 from gar.files import write_whole
 from gar.metrics import LARGER_IS_BETTER, METRICS
 from gar.search import RecordWarning
-from gar.search.container import DamagedError, from_bytes, to_bytes
 from gar.search.fingerprints import model_columns
+from gar.search.records import DamagedError, from_bytes, to_bytes
 from gar.stack import History, Layout, Models, StackData
 from gar_reproduction.unit import Unit
 

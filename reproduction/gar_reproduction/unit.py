@@ -13,7 +13,7 @@ Keeps = Literal["scores", "curve", "moments"]
 
 _FORMAT = 1
 _SETTINGS = (
-    *("hidden_sizes", "activation", "gates", "epochs", "batch_size", "drop_last"),
+    *("hidden_sizes", "activation", "feature_gates", "epochs", "batch_size", "drop_last"),
     *("optimizer", "momentum", "betas", "eps", "schedule", "milestones"),
     *("loss", "loss_options", "pretrain_epochs", "finetune_loss", "patience"),
 )

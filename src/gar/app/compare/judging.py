@@ -11,8 +11,8 @@ from gar.app.report.results import Choice, Method, ParameterScore, Predictions
 from gar.errors import InputError
 from gar.metrics import LARGER_IS_BETTER, METRICS
 from gar.search import Selection, select
+from gar.search.context import Measured
 from gar.search.fingerprints import model_columns
-from gar.search.selection import Measured
 from gar.stack import Models
 
 
