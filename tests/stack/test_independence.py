@@ -8,7 +8,7 @@ import torch
 
 from gar.losses import registry
 from gar.stack import History, Models, StackData, TrainSettings, train
-from gar.stack import batches as batches_module
+from gar.stack import passes as passes_module
 from gar.stack.settings import Optimizer
 from tests.stack.plain import make_data
 
@@ -87,7 +87,7 @@ def test_chunks_for_every_shape(features: int, hidden: tuple[int, ...]) -> None:
 def test_blocks_of_any_size(cache: int, monkeypatch: pytest.MonkeyPatch) -> None:
     data = make_data(rows=100, features=8, sizes=(70, 70, 70))
     whole = train(data, many(), SETTINGS)
-    monkeypatch.setattr(batches_module, "CACHE_BYTES", cache)
+    monkeypatch.setattr(passes_module, "CACHE_BYTES", cache)
     assert_same(train(data, many(), SETTINGS), whole)
 
 

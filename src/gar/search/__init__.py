@@ -3,11 +3,11 @@
 :func:`search` trains and records, :func:`select` chooses, and a :class:`RunContext` says where and how to compute.
 """
 
-from gar.search.context import RunContext
+from gar.search.backends import parallel_backend
+from gar.search.context import RunContext, one_thread
 from gar.search.grid import retrain, search
 from gar.search.records import RecordError, RecordWarning
 from gar.search.selection import Selection, select
-from gar.search.workers import one_thread, parallel_backend
 
 __all__ = [
     "RecordError",

@@ -2,23 +2,36 @@
 
 import math
 import os
+import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from itertools import islice, starmap
+from numbers import Integral
 from pathlib import Path
-from typing import Any, Protocol, TextIO, TypeVar
+from typing import Any, TextIO, TypeVar
 
 import joblib
 import numpy as np
+import torch
 
+from gar.errors import InputError
 from gar.files import write_whole
 from gar.registry import METRICS
-from gar.search.workers import WorkerPool, check_workers, parallel_backend
+from gar.search.backends import CURRENT, parallel_backend
+from gar.stack import SPLITS
 
 T = TypeVar("T")
+
+
+def check_workers(workers: object) -> None:
+    """Raise an error if this is not a number of workers."""
+    if isinstance(workers, bool) or not isinstance(workers, Integral) or workers == 0:
+        raise InputError(f"workers={workers!r} is not a number of workers; use 1 or more, or -1 for one per core")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,9 +60,10 @@ class RunContext:
         check_workers(self.workers)
 
     @contextmanager
-    def worker_pool(self) -> Iterator[WorkerPool]:
+    def worker_pool(self) -> "Iterator[WorkerPool]":
         """Open the parallel backend, and yield a pool of workers on it."""
-        with parallel_backend(self.backend, address=self.address, workers=self.workers):
+        uses_current = self.backend is None and self.address is None
+        with nullcontext() if uses_current else parallel_backend(self.backend, address=self.address, workers=self.workers):
             yield WorkerPool(self.workers)
 
     def map(self, function: Callable[..., T], arguments: Sequence[tuple[Any, ...]]) -> list[T]:
@@ -93,6 +107,99 @@ ALONE = RunContext()
 
 def _do_nothing() -> None:
     """Do nothing: a worker that was sent this function has imported all that training needs."""
+
+
+class WorkerPool:
+    """Worker pool: this process, or joblib workers on the current parallel backend, which take one task after another.
+
+    Args:
+        workers: number of workers; -1 is one per core, 1 is this process alone.
+    """
+
+    def __init__(self, workers: int) -> None:
+        check_workers(workers)
+        self._workers, self._backend = workers, CURRENT.get()
+        self._is_on_cluster = self._backend is not None and self._backend.is_cluster
+        self.size: int = joblib.effective_n_jobs(workers)
+        self.size_here = 1 if self._is_on_cluster else self.size
+        """Number of workers that share the memory of this machine, as far as is known."""
+
+    def run(
+        self, function: Callable[..., T], tasks: Iterable[tuple[Any, ...]], *, shared: object, stop: Callable[[], bool]
+    ) -> Generator[T]:
+        """Yield the result of each task as it is finished. A cluster is sent the ``shared`` argument of all tasks once per host.
+
+        ``stop`` is called before the first task and after every one. Once it returns True, nothing more is computed: busy workers
+        are stopped, as they are when the generator is closed.
+        """
+        if stop():
+            return
+        with one_thread(), closing(self._results(function, tasks, shared)) as results:
+            for result in results:
+                yield result
+                if stop():
+                    return
+
+    def _results(self, function: Callable[..., T], tasks: Iterable[tuple[Any, ...]], shared: object) -> Generator[T]:
+        if self.size == 1:
+            yield from starmap(function, tasks)
+            return
+        backend = self._backend
+        with backend.in_joblib(scatter=[shared]) if backend is not None and self._is_on_cluster else nullcontext():
+            yield from self._results_in_parallel(joblib.delayed(function)(*task) for task in tasks)
+
+    def _results_in_parallel(self, calls: Iterator[Any]) -> Generator[Any]:
+        try:
+            parallel = self._parallel(return_as="generator_unordered")
+        except ValueError:  # not every backend can return results one by one
+            yield from self._results_in_rounds(calls)
+            return
+        with _ignoring_interrupts():
+            results = parallel(calls)
+        try:
+            for result in results:  # noqa: UP028  ('yield from' would close them here, and not below)
+                yield result
+        finally:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # that results get lost, which is the purpose
+                results.close()  # stops workers that are still busy
+
+    def _results_in_rounds(self, calls: Iterator[Any]) -> Generator[Any]:
+        """Compute as many tasks at a time as there are workers, so that a record never waits for more than its round."""
+        with self._parallel() as parallel:
+            while batch := list(islice(calls, self.size)):
+                yield from parallel(batch)
+
+    def _parallel(self, **options: str) -> Any:
+        return joblib.Parallel(n_jobs=self._workers, batch_size=1, mmap_mode="c", **options)
+
+
+@contextmanager
+def _ignoring_interrupts() -> Iterator[None]:
+    """Let workers that are started in this context ignore Ctrl-C.
+
+    A terminal sends it to them too, and each would print a traceback; the process that started them ends them. For the
+    milliseconds that this takes, Ctrl-C is ignored here as well.
+    """
+    if threading.current_thread() is not threading.main_thread():  # Python lets no other thread handle signals
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute in one thread: one task runs per core, and the order of a sum does not depend on the number of threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 class Stopwatch:
@@ -205,19 +312,9 @@ def _duration(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-class Measured(Protocol):
-    """Metrics of models after every epoch, or every other step of training, in the form of a :class:`gar.stack.History`."""
-
-    metrics: np.ndarray
-    failed_epoch: np.ndarray
-
-    def __len__(self) -> int: ...
-    def of(self, split: str, metric: str) -> np.ndarray: ...
-
-
-def best_score(history: Measured, metric: str) -> float:
-    """Return the best validation score of any model and epoch; NaN if there is none."""
-    values = history.of("valid", metric)
+def best_score(metrics: np.ndarray, metric: str) -> float:
+    """Return the best validation score of any model and epoch in ``metrics (G, epochs, splits, metrics)``; NaN if there is none."""
+    values = metrics[:, :, SPLITS.index("valid"), METRICS[metric].index]
     values = values[np.isfinite(values)]
     if values.size == 0:
         return float("nan")

@@ -1,7 +1,7 @@
-"""Fingerprints of runs and models: equal where everything that determines their numbers is equal."""
+"""Fingerprints of runs: equal where everything that determines their numbers is equal."""
 
 import hashlib
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gar import __version__
 from gar.errors import InputError
-from gar.stack import Models, StackData, TrainSettings
+from gar.stack import StackData, TrainSettings
 
 FORMAT = 2
 """Format number of records on disk. Bump this to invalidate older records."""
@@ -21,22 +21,6 @@ def run_key(data: StackData, settings: TrainSettings, *, device: str | torch.dev
     """Return the fingerprint of all that the models of a run share; a GPU rounds differently, so the kind of device counts."""
     shared = (FORMAT, __version__, str(dtype), torch.device(device).type)
     return fingerprint((shared, data, settings))
-
-
-def model_keys(models: Models) -> list[Hashable]:
-    """Return one value per model, equal for models that give equal numbers in the same run."""
-    return column_keys(model_columns(models))
-
-
-def column_keys(columns: Mapping[str, np.ndarray]) -> list[Hashable]:
-    """Return one value per row of the columns, as :func:`model_keys` does."""
-    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
-    return [(*columns, *row) for row in rows]
-
-
-def model_columns(models: Models) -> dict[str, np.ndarray]:
-    """Return all that models differ in, by name, read from the object itself so that no new attribute can be forgotten."""
-    return {name: column for name, column in sorted(vars(models).items()) if column is not None}
 
 
 def fingerprint(value: object) -> str:

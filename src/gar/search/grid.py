@@ -8,10 +8,8 @@ import torch
 from torch import Tensor
 
 from gar.errors import whole_number
-from gar.search.context import ALONE, RunContext, best_score
-from gar.search.fingerprints import model_keys
+from gar.search.context import ALONE, RunContext, best_score, one_thread
 from gar.search.records import Records
-from gar.search.workers import one_thread
 from gar.stack import History, Models, Observer, StackData, StackedMLP, TrainSettings, chunks, train
 from gar.stack.batches import check_memory
 from gar.stack.training import check_training
@@ -74,29 +72,26 @@ def search(
         plan = [missing[indices] for indices in cut]
         shared, job = to_shared(data), Job(settings, device, dtype)
         tasks = ((number, shared, distinct.take(indices), job) for number, indices in enumerate(plan))
-        with context.show_progress(len(distinct), len(distinct) - len(missing), settings.monitor) as line, one_thread():
-            line.update(0, best_score(history, settings.monitor))
+        with context.show_progress(len(distinct), len(distinct) - len(missing), settings.monitor) as line:
+            line.update(0, best_score(history.metrics, settings.monitor))
             for number, part in pool.run(train_chunk, tasks, shared=shared, stop=context.is_late):
                 history.put(plan[number], part)
                 if store is not None:
                     store.write(distinct.take(plan[number]), part)
-                line.update(len(part), best_score(part, settings.monitor))
+                line.update(len(part), best_score(part.metrics, settings.monitor))
     return history if len(distinct) == len(models) else history.take(order)
 
 
 def _distinct(models: Models) -> tuple[Models, np.ndarray]:
     """Return every model once, and for each model its index among these."""
-    keys = model_keys(models)
-    first: dict[Hashable, int] = {}
-    for index, key in enumerate(keys):
-        first.setdefault(key, index)
-    rank = {key: number for number, key in enumerate(first)}
-    return models.take(list(first.values())), np.array([rank[key] for key in keys], dtype=np.int64)
+    rank: dict[Hashable, int] = {}
+    order = np.array([rank.setdefault(key, len(rank)) for key in models.identities()], dtype=np.int64)
+    return models.take(np.unique(order, return_index=True)[1]), order
 
 
 def _read_records(store: Records, models: Models, history: History) -> np.ndarray:
     """Enter what is recorded into the history, and return the indices of models that are not."""
-    missing = {key: index for index, key in enumerate(model_keys(models))}
+    missing = {key: index for index, key in enumerate(models.identities())}
     for keys, part in store.read():
         rows = [row for row, key in enumerate(keys) if key in missing]
         indices = [missing.pop(keys[row]) for row in rows]

@@ -19,7 +19,7 @@ from torch import Tensor
 from gar import __version__
 from gar.errors import InputError
 from gar.files import UNFINISHED, write_whole
-from gar.search.fingerprints import FORMAT, column_keys, fingerprint, model_columns, model_keys, run_key
+from gar.search.fingerprints import FORMAT, fingerprint, run_key
 from gar.stack import History, Models, StackData, TrainSettings
 
 _SUFFIX = ".npz"
@@ -86,15 +86,18 @@ class Records:
 
     def write(self, models: Models, history: History) -> None:
         """Write the history of these models."""
-        columns = {f"model.{name}": column for name, column in model_columns(models).items()}
+        columns = {f"model.{name}": column for name, column in models.columns().items()}
         values = {f"history.{name}": value for name, value in _arrays(history).items()}
-        self._files.write(fingerprint((self.run, model_keys(models)))[:NAME_DIGITS], columns | values)
+        self._files.write(fingerprint((self.run, models.identities()))[:NAME_DIGITS], columns | values)
 
     def _decode(self, arrays: dict[str, np.ndarray]) -> tuple[list[Hashable], History]:
-        columns = {name.removeprefix("model."): arrays[name] for name in sorted(arrays) if name.startswith("model.")}
+        columns = {name.removeprefix("model."): array for name, array in arrays.items() if name.startswith("model.")}
         if not columns or len({column.shape for column in columns.values()}) != 1:
             raise DamagedError("it does not say which models it holds")
-        keys = column_keys(columns)
+        try:
+            keys = Models(**columns).identities()
+        except (TypeError, ValueError) as error:
+            raise DamagedError(f"its models cannot be read: {error}") from error
         history = History.empty(self._layout, len(keys), self._settings, dtype=self._dtype)
         for name, value in _arrays(history).items():
             stored = arrays.get(f"history.{name}")

@@ -1,17 +1,26 @@
 """Selection by validation rows: the winning model and epoch of every fold, and their scores."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from gar.errors import InputError
 from gar.registry import METRICS
-from gar.search.context import Measured
-from gar.search.fingerprints import model_columns
 from gar.stack import SPLITS, Models
 
 _PRECEDENCE = ("seed", "learning_rate", "weight_decay", "parameter")
 """Of two models with equal scores, the one that is smaller in the first of these in which they differ wins."""
+
+
+class Measured(Protocol):
+    """Metrics of models after every epoch, or every other step of training, in the form of a :class:`gar.stack.History`."""
+
+    metrics: np.ndarray
+    failed_epoch: np.ndarray
+
+    def __len__(self) -> int: ...
+    def of(self, split: str, metric: str) -> np.ndarray: ...
 
 
 @dataclass(frozen=True)
@@ -108,7 +117,7 @@ def best_configuration(models: Models, cost: np.ndarray) -> np.ndarray:
 def _in_order(models: Models, fold: int) -> np.ndarray:
     """Return the indices of a fold's models, in an order that depends on the models alone."""
     own = np.flatnonzero(models.fold == fold)
-    columns = {name: column[own] for name, column in model_columns(models).items()}
+    columns = {name: column[own] for name, column in models.columns().items()}
     first = [columns.pop(name) for name in _PRECEDENCE if name in columns]
     return np.asarray(own[np.lexsort([*columns.values(), *reversed(first)])])  # the last key is the first to be looked at
 

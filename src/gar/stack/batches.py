@@ -15,11 +15,11 @@ from torch import Tensor
 from gar.errors import InputError
 from gar.stack.data import Fold, StackData
 from gar.stack.network import Layout
-from gar.stack.passes import whole_columns
 from gar.stack.settings import Models, TrainSettings
 
-CACHE_BYTES = 10 * 2**20
-"""Memory of the models of a block. Measured: with less, Python's overhead shows; with more, activations leave the cache."""
+COLUMN_STEP = 32
+"""Every row of activations fills whole vector registers: no model meets the scalar remainder loop of a kernel, whose last
+bit may differ."""
 
 CHUNK_BYTES = 24 * 2**20
 """Memory of the models of a chunk, of which only hidden layers and weights are kept."""
@@ -29,19 +29,6 @@ FEATURES_CHUNK_BYTES = 128 * 2**20
 all that share them, so larger chunks are faster; the limit is for memory."""
 
 _MEMORY = Path("/proc/meminfo")
-
-
-def check_batches(data: StackData, folds: np.ndarray, settings: TrainSettings) -> None:
-    """Raise an error if a fold does not exist, or has no complete batch."""
-    for fold in np.unique(folds).tolist():
-        if fold >= len(data.folds):
-            raise InputError(f"a model asks for fold {fold}, but data has {len(data.folds)}; use folds 0 to {len(data.folds) - 1}")
-        rows = len(data.folds[fold].train)
-        if settings.drop_last and rows < settings.batch_size:
-            raise InputError(
-                f"fold {fold} has {rows} training rows, fewer than batch_size={settings.batch_size}, and drop_last would drop them "
-                f"all; use batch_size={rows} or less, or drop_last=False"
-            )
 
 
 # ---- Chunks of models
@@ -132,11 +119,9 @@ def models_in_chunk(layout: Layout, rows: int, settings: TrainSettings, dtype: t
     return max(1, FEATURES_CHUNK_BYTES // (numbers * dtype.itemsize))
 
 
-def models_in_block(layout: Layout, columns: int, dtype: torch.dtype) -> int:
-    """Return how many models are processed at a time, so that their buffers stay in cache; at least one."""
-    widths = layout.sizes[1:]
-    numbers = columns * (sum(widths) + 3 * max(widths)) + 4 * layout.length
-    return max(1, CACHE_BYTES // (numbers * dtype.itemsize))
+def whole_columns(rows: int) -> int:
+    """Return the number of columns that hold this many rows: the next multiple of :data:`COLUMN_STEP`."""
+    return -(-rows // COLUMN_STEP) * COLUMN_STEP
 
 
 # ---- Mini-batches of rows

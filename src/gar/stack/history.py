@@ -153,14 +153,15 @@ class _BestEpoch:
     """The best validation score so far by one metric, and its epoch, for every model."""
 
     def __init__(self, models: int, metric: str) -> None:
-        self._metric = METRICS[metric]
-        self._score = np.full(models, -np.inf)
+        self._column, larger_is_better = METRICS[metric].index, METRICS[metric].larger_is_better
+        self._is_better = np.greater if larger_is_better else np.less
+        self._score = np.full(models, -np.inf if larger_is_better else np.inf)
         self.epoch = np.full(models, -1)
 
     def update(self, indices: np.ndarray, metrics: np.ndarray, epoch: int) -> np.ndarray:
         """Return which of the models at ``indices`` improved."""
-        score = self._metric.sign * metrics[:, SPLITS.index("valid"), self._metric.index]
-        improved: np.ndarray = score > self._score[indices]
+        score = metrics[:, SPLITS.index("valid"), self._column]
+        improved: np.ndarray = self._is_better(score, self._score[indices])
         self._score[indices[improved]] = score[improved]
         self.epoch[indices[improved]] = epoch
         return improved

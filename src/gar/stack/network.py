@@ -99,6 +99,15 @@ def _aligned(count: int) -> int:
     return -(-count // ALIGNMENT) * ALIGNMENT
 
 
+class LayerViews:
+    """Weights (or gradients) ``(G, length)`` with their views, layer by layer."""
+
+    def __init__(self, layout: Layout, values: Tensor) -> None:
+        self.layout, self.values = layout, values
+        self.matrices, self.biases = layout.matrices(values), layout.biases(values)
+        self.gates = layout.gates(values)
+
+
 def initial_weights(layout: Layout, seeds: Sequence[int], *, dtype: torch.dtype = torch.float32) -> Tensor:
     """Return PyTorch's default initialisation ``(G, length)``.
 
@@ -112,7 +121,8 @@ def initial_weights(layout: Layout, seeds: Sequence[int], *, dtype: torch.dtype 
 def _initial_row(layout: Layout, seed: int, dtype: torch.dtype) -> Tensor:
     generator = torch.Generator("cpu").manual_seed(seed)
     row = torch.zeros(1, layout.length, dtype=dtype, device="cpu")
-    for weight, bias in zip(layout.matrices(row), layout.biases(row), strict=True):
+    views = LayerViews(layout, row)
+    for weight, bias in zip(views.matrices, views.biases, strict=True):
         fan_in = weight.shape[-1]
         # torch.nn.init.kaiming_uniform_(a=sqrt(5)), operation by operation: a bound one bit off would change every weight.
         bound = math.sqrt(3.0) * (math.sqrt(2.0 / (1.0 + math.sqrt(5) ** 2)) / math.sqrt(fan_in))

@@ -1,7 +1,7 @@
 """Forward and backward through a stack, written out by hand: no graph is recorded and no buffer allocated twice.
 
 Activations have shape ``(G, width, columns)``, a column being a row of the table; the number of columns is a multiple of
-:data:`COLUMN_STEP`. Columns beyond the batch hold zeros on the way in and get a zero gradient on the way back, so they add nothing.
+``COLUMN_STEP``. Columns beyond the batch hold zeros on the way in and get a zero gradient on the way back, so they add nothing.
 """
 
 import sys
@@ -11,21 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gar.stack.network import ALIGNMENT, GATE_GAIN, Layout
+from gar.stack.network import ALIGNMENT, GATE_GAIN, LayerViews, Layout
 
 # ---- Bit-exactness: a model's numbers do not depend on its index in the stack, nor on the number of models (docs/bit-exactness.md)
 
-COLUMN_STEP = 32
-"""Every row of activations fills whole vector registers: no model meets the scalar remainder loop of a kernel, whose last
-bit may differ."""
-
 MODEL_STEP = 16
 """Models that share one matrix product do so in groups of this size, for the same reason; the last group is padded with zeros."""
-
-
-def whole_columns(rows: int) -> int:
-    """Return the number of columns that hold this many rows: the next multiple of :data:`COLUMN_STEP`."""
-    return -(-rows // COLUMN_STEP) * COLUMN_STEP
 
 
 def padded(gradient: Tensor, columns: int) -> Tensor:
@@ -73,6 +64,10 @@ def _shared_product(left: Tensor, right: Tensor, out: Tensor) -> None:
 # ---- Passes
 
 
+CACHE_BYTES = 10 * 2**20
+"""Memory of the models of a block. Measured: with less, Python's overhead shows; with more, activations leave the cache."""
+
+
 class ModelSpan(NamedTuple):
     """Models ``start`` to ``stop``, which read the same rows: those of ``source``."""
 
@@ -85,26 +80,25 @@ class ModelSpan(NamedTuple):
         return ModelSpan(max(self.start, start) - start, min(self.stop, stop) - start, self.source)
 
 
-class LayerViews:
-    """Weights (or gradients) ``(G, length)`` with their views, layer by layer."""
-
-    def __init__(self, layout: Layout, values: Tensor) -> None:
-        self.layout, self.values = layout, values
-        self.matrices, self.biases = layout.matrices(values), layout.biases(values)
-        self.gates = layout.gates(values)
-
-
 class Workspace:
     """Buffers for passes of all models over ``columns`` rows.
 
-    Models are processed in blocks of ``block``, one after another. Intermediate results of a block are in memory that all blocks
-    share, and so stay in the nearest cache; predictions and, in training, hidden layers of all models are kept.
+    Models are processed in blocks of ``block`` (None: as many as fit the cache), one after another. Intermediate results of a block
+    are in memory that all blocks share, and so stay in the nearest cache; predictions and, in training, hidden layers of all models
+    are kept.
     """
 
     def __init__(
-        self, layout: Layout, weights: Tensor, spans: tuple[ModelSpan, ...], columns: int, block: int, *, training: bool
+        self,
+        layout: Layout,
+        weights: Tensor,
+        spans: tuple[ModelSpan, ...],
+        columns: int,
+        block: int | None = None,
+        *,
+        training: bool,
     ) -> None:
-        self.columns, models = columns, len(weights)
+        models, block = len(weights), block or models_in_block(layout, columns, weights.dtype)
         shared = _SharedBuffers(layout, min(block, models), columns, weights, training)
         self.predictions = weights.new_zeros(models, layout.sizes[-1], columns)
         """``(G, targets, columns)``."""
@@ -125,6 +119,13 @@ class Workspace:
         """Compute predictions, and hidden layers in training, for rows ``x (sources, features, columns)``."""
         for block in self.blocks:
             block.forward(x)
+
+
+def models_in_block(layout: Layout, columns: int, dtype: torch.dtype) -> int:
+    """Return how many models are processed at a time, so that their buffers stay in cache; at least one."""
+    widths = layout.sizes[1:]
+    numbers = columns * (sum(widths) + 3 * max(widths)) + 4 * layout.length
+    return max(1, CACHE_BYTES // (numbers * dtype.itemsize))
 
 
 _FEW_NUMBERS = 2**16

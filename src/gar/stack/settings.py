@@ -3,9 +3,9 @@
 import inspect
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -81,16 +81,19 @@ class Models:
         """Return ``(fold, seed)`` of every model: models that share both read the same batches."""
         return list(zip(self.fold.tolist(), self.seed.tolist(), strict=True))
 
-    def take(self, indices: Sequence[int] | np.ndarray) -> "Models":
+    def columns(self) -> dict[str, np.ndarray]:
+        """Return all that the models differ in, by name; read from the object, so that no attribute can be forgotten."""
+        return {name: column for name, column in sorted(vars(self).items()) if column is not None}
+
+    def identities(self) -> list[Hashable]:
+        """Return one value per model, equal for models that give equal numbers with the same data and settings."""
+        columns = self.columns()
+        return [(*columns, *row) for row in zip(*(column.tolist() for column in columns.values()), strict=True)]
+
+    def take(self, indices: Sequence[int] | np.ndarray) -> Self:
         """Return the models at these indices, in this order."""
         index = np.asarray(indices, dtype=np.int64)
-        return Models(
-            fold=self.fold[index],
-            seed=self.seed[index],
-            learning_rate=self.learning_rate[index],
-            weight_decay=self.weight_decay[index],
-            parameter=None if self.parameter is None else self.parameter[index],
-        )
+        return type(self)(**{name: column[index] for name, column in self.columns().items()})
 
     def _check_ranges(self) -> None:
         if (bad := self.learning_rate[~((self.learning_rate > 0) & np.isfinite(self.learning_rate))]).size:

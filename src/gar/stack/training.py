@@ -12,13 +12,13 @@ from torch import Tensor
 from gar.errors import InputError
 from gar.metrics import Evaluator
 from gar.registry import METRICS
-from gar.stack.batches import Batch, Batches, check_batches, check_memory, chunks, models_in_block
+from gar.stack.batches import Batch, Batches, check_memory, chunks, whole_columns
 from gar.stack.data import SPLITS, Fold, StackData
 from gar.stack.history import History, HistoryRecorder
 from gar.stack.network import StackedMLP, initial_weights
 from gar.stack.objective import Labels, Objective, Slopes, check_parameter_of, first_of_each_label
 from gar.stack.optimizers import Step, build_optimizer
-from gar.stack.passes import ModelSpan, Workspace, padded, whole_columns
+from gar.stack.passes import ModelSpan, Workspace, padded
 from gar.stack.settings import Models, TrainSettings
 from gar.validation import NanPolicy
 
@@ -76,13 +76,22 @@ def check_training(data: StackData, models: Models, settings: TrainSettings, dty
     """Raise an error for everything that can be wrong, before anything is trained."""
     if dtype not in (torch.float32, torch.float64):
         raise InputError(f"dtype={dtype} is not supported; use torch.float32 or torch.float64")
-    check_batches(data, models.fold, settings)
+    folds = np.unique(models.fold).tolist()
+    for fold in folds:
+        if fold >= len(data.folds):
+            raise InputError(f"a model asks for fold {fold}, but data has {len(data.folds)}; use folds 0 to {len(data.folds) - 1}")
+        rows = len(data.folds[fold].train)
+        if settings.drop_last and rows < settings.batch_size:
+            raise InputError(
+                f"fold {fold} has {rows} training rows, fewer than batch_size={settings.batch_size}, and drop_last would drop them "
+                f"all; use batch_size={rows} or less, or drop_last=False"
+            )
     check_parameter_of(settings.loss, models.parameter)
     if models.parameter is not None and settings.spec.parameter in settings.loss_options:
         raise InputError(f"{settings.spec.parameter} is given to the models and in loss_options; leave it out of loss_options")
     if settings.keep_best is None and settings.patience is None:
         return
-    for fold in np.unique(models.fold).tolist():
+    for fold in folds:
         if data.count_labelled(data.folds[fold].valid) == 0:
             raise InputError(
                 f"fold {fold} has no validation labels that count, which keep_best and patience need; give it some or turn them off"
@@ -154,11 +163,7 @@ class ActiveStack:
         self._source_spans = _spans([self.sources.index(source) for source in models.sources])
         self.fold_spans = _spans([self.folds.index(fold) for fold in models.fold.tolist()])
         self._workspaces: dict[int, Workspace] = {}
-        self.evaluation_space = self._workspace(self._evaluation_columns, self.fold_spans, training=False)
-
-    def _workspace(self, columns: int, spans: tuple[ModelSpan, ...], *, training: bool) -> Workspace:
-        block = models_in_block(self.layout, columns, self.weights.dtype)
-        return Workspace(self.layout, self.weights, spans, columns, block, training=training)
+        self.evaluation_space = Workspace(self.layout, weights, self.fold_spans, self._evaluation_columns, training=False)
 
     def _new_objective(self, loss: str, parameter: Tensor | None, options: Mapping[str, Any]) -> Objective:
         device, policy = self.weights.device, self._nan_policy
@@ -190,14 +195,14 @@ class ActiveStack:
         """Do forward, loss, backward and a step of the optimizer; return the losses ``(G,)``."""
         columns = whole_columns(batch.rows)
         if columns not in self._workspaces:
-            self._workspaces[columns] = self._workspace(columns, self._source_spans, training=True)
+            self._workspaces[columns] = Workspace(self.layout, self.weights, self._source_spans, columns, training=True)
         space = self._workspaces[columns]
         space.forward(batch.x)
         loss, *gradients = self._loss_gradients(space, batch)
-        by_prediction, by_feature = (None if gradient is None else padded(gradient, columns) for gradient in gradients)
-        parts = self._trained_columns(head=by_prediction is not None)
+        parts = self._trained_columns(head=gradients[0] is not None)
         for part in parts:
             self._step_counts[part.start] += 1
+        by_prediction, by_feature = (None if gradient is None else padded(gradient, columns) for gradient in gradients)
         for block in space.blocks:
             block.backward(batch.x, by_prediction, by_feature)
             for part in parts:
@@ -239,7 +244,7 @@ class Evaluation:
     """
 
     def __init__(self, data: StackData, folds: list[int], like: Tensor) -> None:
-        widest = max(1, *(sum(len(fold.of_split(name)) for name in SPLITS) for fold in data.folds))
+        widest = max(1, *(len(fold.valid) + len(fold.test) for fold in data.folds))
         blocks = -(-widest // EVALUATION_COLUMNS)
         self.columns = whole_columns(-(-widest // blocks))
         self._folds = [_FoldEvaluation(data, data.folds[fold], self.columns * blocks, like) for fold in folds]

@@ -14,7 +14,7 @@ from gar.app.compare.preparing import Prepared
 from gar.app.models import Model
 from gar.losses import registry
 from gar.search import RunContext, Selection
-from gar.search.context import Measured
+from gar.search.selection import Measured
 from gar.stack import Models
 
 Self = TypeVar("Self", bound="Curves")

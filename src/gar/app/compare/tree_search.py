@@ -16,7 +16,7 @@ from gar.boosting.rounds import LEAF, Growth, Recipe, growth, rows_in_leaf
 from gar.errors import InputError
 from gar.metrics import LARGER_IS_BETTER, METRICS, Evaluator
 from gar.search.context import ALONE, RunContext, best_score
-from gar.search.fingerprints import FORMAT, fingerprint, model_keys
+from gar.search.fingerprints import FORMAT, fingerprint
 from gar.search.grid import SharedData, from_shared, to_shared
 from gar.search.records import RecordFolder, put_aside
 from gar.stack import SPLITS, Fold, Models, StackData
@@ -149,13 +149,13 @@ def search_trees(
     left = set(missing)
     known = len(models) - len(missing)
     with context.worker_pool() as pool, context.show_progress(len(models), known, plan.monitor) as bar:
-        bar.update(0, best_score(history, plan.monitor))
+        bar.update(0, best_score(history.metrics, plan.monitor))
         for place, values, reason in pool.run(fit, tasks, shared=table, stop=context.is_late):
             history.put(place, values, reason)
             left.remove(place)
             if store is not None:
                 store.write(place, values, reason)
-            bar.update(1, best_score(history.take(np.array([place])), plan.monitor))
+            bar.update(1, best_score(history.metrics[[place]], plan.monitor))
     return None if left else history.finished(models.fold)
 
 
@@ -165,7 +165,7 @@ class _Store:
     def __init__(self, folder: str | os.PathLike[str], data: StackData, plan: TreePlan, models: TreeGrid) -> None:
         key = tree_key(data, plan)
         self._files = RecordFolder(folder, key, {"data": repr(data), "plan": asdict(plan)})
-        self._names = [fingerprint((key, model))[:16] for model in model_keys(models)]
+        self._names = [fingerprint((key, model))[:16] for model in models.identities()]
         self._shape = (plan.rounds, len(SPLITS), len(METRICS))
 
     def recall(self, history: RoundHistory) -> list[int]:
