@@ -139,7 +139,7 @@ class Timing(NamedTuple):
 
 
 def against_plain(data: StackData, settings: TrainSettings, *, epochs: int, rounds: int) -> list[Timing]:
-    """Time a stack against the baseline, without and with loader workers; and a search on all cores against the baseline without."""
+    """Time a stack against the baseline, without and with loader workers; and a search on all cores against that without."""
     models = Models.grid(folds=range(5), learning_rates=RATES, weight_decays=DECAYS, parameters=ALPHAS)
     short = replace(settings, epochs=epochs, milestones=(epochs // 2, 3 * epochs // 4))
     sample = models if settings == SMALL else models.take(np.arange(0, len(models), 5))

@@ -72,7 +72,7 @@ def search(
         plan = [missing[indices] for indices in cut]
         shared, job = to_shared(data), Job(settings, device, dtype)
         tasks = ((number, shared, distinct.take(indices), job) for number, indices in enumerate(plan))
-        with context.show_progress(len(distinct), len(distinct) - len(missing), settings.monitor) as line:
+        with context.show_progress(len(distinct), len(distinct) - len(missing), settings.monitor) as line, one_thread():
             line.update(0, best_score(history.metrics, settings.monitor))
             for number, part in pool.run(train_chunk, tasks, shared=shared, stop=context.is_late):
                 history.put(plan[number], part)
