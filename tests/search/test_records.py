@@ -17,7 +17,8 @@ import pytest
 import torch
 
 from gar.errors import InputError
-from gar.search import RecordWarning
+from gar.search import RecordWarning, RunContext
+from gar.search import search as search_in_context
 from gar.search.fingerprints import fingerprint, run_key
 from gar.search.records import DamagedError, from_bytes, to_bytes
 from gar.stack import Fold, History, Scaling, StackData, TrainSettings, train
@@ -72,6 +73,15 @@ def test_two_searches_at_once_in_one_folder(tmp_path: Path) -> None:
     assert [process.returncode for process in processes] == [0, 0]
     models = {model for path in record_files(tmp_path) for model in recorded_models(path)}
     assert len(models) == 100
+
+
+def test_folder_as_text(tmp_path: Path, expected: History) -> None:
+    context = RunContext(records=str(tmp_path), workers=1)
+    assert_same(search_in_context(small_data(), small_models(), SETTINGS, context=context), expected)
+    assert record_files(tmp_path)
+    with context.stopwatch("key"):
+        pass
+    assert (tmp_path / "key.seconds").is_file()
 
 
 def test_records_explain_themselves(tmp_path: Path) -> None:

@@ -51,8 +51,9 @@ class RunContext:
     deadline: float | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.workers, bool) or not isinstance(self.workers, Integral) or self.workers == 0:
-            raise InputError(f"workers={self.workers!r} is not a number of workers; use 1 or more, or -1 for one per core")
+        workers: object = self.workers
+        if isinstance(workers, bool) or not isinstance(workers, Integral) or workers == 0:
+            raise InputError(f"workers={workers!r} is not a number of workers; use 1 or more, or -1 for one per core")
 
     @contextmanager
     def worker_pool(self) -> "Iterator[WorkerPool]":

@@ -15,11 +15,8 @@ from torch import Tensor
 from gar.errors import InputError
 from gar.stack.data import Fold, StackData
 from gar.stack.network import Layout
+from gar.stack.passes import whole_columns
 from gar.stack.settings import Models, TrainSettings
-
-COLUMN_STEP = 32
-"""Every row of activations fills whole vector registers: no model meets the scalar remainder loop of a kernel, whose last
-bit may differ."""
 
 CHUNK_BYTES = 24 * 2**20
 """Memory of the models of a chunk, of which only hidden layers and weights are kept."""
@@ -117,11 +114,6 @@ def models_in_chunk(layout: Layout, rows: int, settings: TrainSettings, dtype: t
         return max(1, CHUNK_BYTES // (numbers * dtype.itemsize))
     numbers += 2 * rows * rows  # such a loss may keep two numbers per pair of rows, between its value and its gradient
     return max(1, FEATURES_CHUNK_BYTES // (numbers * dtype.itemsize))
-
-
-def whole_columns(rows: int) -> int:
-    """Return the number of columns that hold this many rows: the next multiple of :data:`COLUMN_STEP`."""
-    return -(-rows // COLUMN_STEP) * COLUMN_STEP
 
 
 # ---- Mini-batches of rows

@@ -15,9 +15,18 @@ from gar.stack.network import ALIGNMENT, GATE_GAIN, LayerViews, Layout
 
 # ---- Bit-exactness: a model's numbers do not depend on its index in the stack, nor on the number of models (docs/bit-exactness.md)
 
+COLUMN_STEP = 32
+"""Every row of activations fills whole vector registers: no model meets the scalar remainder loop of a kernel, whose last
+bit may differ."""
+
 MODEL_STEP = 16
 """Models that share one matrix product do so in groups of this size, the last one padded with zeros, so that the shape of a product
 does not depend on the number of models."""
+
+
+def whole_columns(rows: int) -> int:
+    """Return the number of columns that hold this many rows: the next multiple of :data:`COLUMN_STEP`."""
+    return -(-rows // COLUMN_STEP) * COLUMN_STEP
 
 
 def padded(gradient: Tensor, columns: int) -> Tensor:

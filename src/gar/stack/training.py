@@ -12,13 +12,13 @@ from torch import Tensor
 from gar.errors import InputError
 from gar.metrics import Evaluator
 from gar.registry import METRICS
-from gar.stack.batches import Batch, Batches, check_memory, chunks, whole_columns
+from gar.stack.batches import Batch, Batches, check_memory, chunks
 from gar.stack.data import SPLITS, Fold, StackData
 from gar.stack.history import History, HistoryRecorder
 from gar.stack.network import StackedMLP, initial_weights
 from gar.stack.objective import Labels, Objective, Slopes, check_parameter_of, first_of_each_label
 from gar.stack.optimizers import Step, build_optimizer
-from gar.stack.passes import ModelSpan, Workspace, padded
+from gar.stack.passes import ModelSpan, Workspace, padded, whole_columns
 from gar.stack.settings import Models, TrainSettings
 from gar.validation import NanPolicy
 
