@@ -14,7 +14,7 @@ from gar import ConRLoss, GARLoss, RankNContrastLoss, RankSimLoss
 from gar.accumulation import backward_in_parts
 from gar.errors import InputError
 from gar.functional import aggregate, gar_loss, rank_n_contrast_loss, ranksim_loss
-from gar.functional._joined_rows import join_rows
+from gar.functional.exchange import join_rows
 from tests.processes import Ranks, Traffic
 
 STEPS = 20

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from gar.errors import InputError, whole_number
-from gar.functional._given_gradient import with_gradient
+from gar.functional.custom_backward import with_custom_backward
 
 Output = Tensor | tuple[Tensor, ...]
 LossFunction = Callable[..., Tensor]
@@ -145,7 +145,7 @@ class WholeBatch:
         for one, before, gradient in zip(_as_tuple(outputs), self._seen.pop(0), gradients, strict=True):
             _check_same(one.detach(), before)
             if gradient is not None:
-                term = with_gradient(one, lambda _, gradient=gradient: (value.clone(), gradient), None)  # type: ignore[misc]
+                term = with_custom_backward(one, lambda _, gradient=gradient: (value.clone(), gradient), None)  # type: ignore[misc]
                 total = term if total is None else total + (term - value)
         return value if total is None else total
 

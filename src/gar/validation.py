@@ -123,8 +123,8 @@ def as_columns(
 ) -> Columns:
     """Check everything a caller can get wrong and return the inputs as :class:`Columns`."""
     pred, target = checked_pair(pred, target)
-    if pred.ndim == 1 and sample_weight is None and mask is None and nan_policy == "propagate" and pairs == "batch" and len(pred):
-        return Columns(pred, target, None, None)  # nothing left to ask or to lay out
+    if sample_weight is None and mask is None and nan_policy == "propagate" and pred.numel() > 0:
+        return Columns(_in_columns(pred, pairs), _in_columns(target, pairs), None, None)  # nothing left to check
     weight = _element_weight(pred, target, sample_weight, mask, nan_policy, pairs)
     if weight is not None:
         # What does not count may hold NaN: 0 * NaN is NaN, so it is replaced and not just multiplied away.
@@ -201,32 +201,34 @@ def check_choice(value: object, choices: tuple[str, ...], name: str) -> None:
         raise InputError(f"{name}={value!r} is unknown; choose one of {', '.join(map(repr, choices))}")
 
 
-def model_parameter(
-    value: float | Tensor, columns: Columns, name: str, *, lowest: float = 0.0, open_end: bool = True
-) -> float | Tensor:
-    """A loss parameter: a number, or a tensor with one value per model. Its bound is checked unless values are traced."""
-    return parameter_like(value, columns.pred.shape[:-2], columns.pred, name, lowest=lowest, open_end=open_end)
+def parameter_like(value: float | Tensor, models: torch.Size, like: Tensor, name: str, *, open_end: bool = True) -> float | Tensor:
+    """Check a loss parameter: a number, or a tensor with one value per model, which takes the dtype and device of ``like``."""
+    return per_model(check_parameter(value, name, open_end=open_end), models, like, name)
 
 
-def parameter_like(
-    value: float | Tensor, models: torch.Size, like: Tensor, name: str, *, lowest: float = 0.0, open_end: bool = True
-) -> float | Tensor:
-    if isinstance(value, Tensor):
-        if value.shape != models and value.ndim > 0:
-            raise InputError(
-                f"{name} has shape {tuple(value.shape)}, but the models have shape {tuple(models)}; "
-                "pass a number or one value per model"
-            )
-        value = value.to(like).expand(models)
-    return check_parameter(value, name, lowest=lowest, open_end=open_end)
+def per_model(value: float | Tensor, models: torch.Size, like: Tensor, name: str) -> float | Tensor:
+    """Bring a checked loss parameter into the shape of the models; a number stays as it is."""
+    if not isinstance(value, Tensor):
+        return value
+    if value.shape != models and value.ndim > 0:
+        raise InputError(
+            f"{name} has shape {tuple(value.shape)}, but the models have shape {tuple(models)}; pass a number or one value per model"
+        )
+    return value.to(like).expand(models)
+
+
+def tuned_parameter(value: float | Tensor, name: str, *, open_end: bool = True) -> float | Tensor:
+    """Check a loss parameter for a module: a float, or a tensor that becomes a buffer of the module it is assigned to."""
+    value = check_parameter(value, name, open_end=open_end)
+    return torch.nn.Buffer(value.detach().clone()) if isinstance(value, Tensor) else float(value)
 
 
 @overload
-def check_parameter(value: float, name: str, *, lowest: float = 0.0, open_end: bool = True) -> float: ...
+def check_parameter(value: float, name: str, *, open_end: bool = True) -> float: ...
 @overload
-def check_parameter(value: float | Tensor, name: str, *, lowest: float = 0.0, open_end: bool = True) -> float | Tensor: ...
-def check_parameter(value: float | Tensor, name: str, *, lowest: float = 0.0, open_end: bool = True) -> float | Tensor:
-    """A number, or a tensor of numbers, above ``lowest``. Tensors are looked at unless they are being traced.
+def check_parameter(value: float | Tensor, name: str, *, open_end: bool = True) -> float | Tensor: ...
+def check_parameter(value: float | Tensor, name: str, *, open_end: bool = True) -> float | Tensor:
+    """Check that a number, or every value of a tensor, is above 0, or at least 0 if not ``open_end``. Traced tensors pass.
 
     Returns it, with a number of another library, such as numpy's, as a float.
     """
@@ -236,8 +238,8 @@ def check_parameter(value: float | Tensor, name: str, *, lowest: float = 0.0, op
         least = float(value.detach().min())  # NaN where any value is NaN
     else:
         value = least = _as_number(value, name)
-    if not (least > lowest or (least == lowest and not open_end)):
-        raise InputError(f"{name}={least} is out of range; expected a number {'>' if open_end else '>='} {lowest:g}")
+    if not (least > 0 or (least == 0 and not open_end)):
+        raise InputError(f"{name}={least} is out of range; expected a number {'>' if open_end else '>='} 0")
     return value
 
 
@@ -246,6 +248,10 @@ def _as_number(value: object, name: str) -> float:
     if number is None or isinstance(number, bool):
         raise InputError(f"{name}={value!r} is a {type(value).__name__}; expected a number or a tensor with one value per model")
     return number
+
+
+def check_nan_policy(nan_policy: object) -> None:
+    check_choice(nan_policy, ("raise", "omit", "propagate"), "nan_policy")
 
 
 def check_eps(eps: float) -> float:
@@ -270,7 +276,7 @@ def _element_weight(
     pred: Tensor, target: Tensor, sample_weight: Tensor | None, mask: Tensor | None, nan_policy: NanPolicy, pairs: Pairs
 ) -> Tensor | None:
     """What each label counts: product of weights and masks, in the shape of the predictions, or None for 'all the same'."""
-    check_choice(nan_policy, ("raise", "omit", "propagate"), "nan_policy")
+    check_nan_policy(nan_policy)
     check_choice(pairs, ("batch", "targets"), "pairs")
     weight: Tensor | None = None
     if sample_weight is not None:

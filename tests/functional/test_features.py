@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from gar.functional import conr_loss, rank_n_contrast_loss, ranksim_loss
-from gar.functional._features import Rows, distances
-from gar.functional._order import ascending
+from gar.functional.features import Rows, distances
+from gar.functional.sorting import ascending
 from tests import references as slow
 from tests.cases import BY_NAME, Case, Inputs, make_inputs
 

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from gar import GARLoss
 from gar.functional import aggregate, gar_loss, normalized_difference_loss
-from gar.functional._components import GARSettings
-from gar.functional.gar import _Loss
+from gar.functional.gar import GARFunction, GARSettings
 from gar.validation import as_columns
 from tests import references as slow
 from tests.cases import make_inputs
@@ -43,7 +42,7 @@ def test_closed_form_is_the_plain_form(components: tuple[str, ...], form: str, p
     settings = GARSettings(components=components, weights=weights, form=form, pairs=pairs, correction=1)  # type: ignore[arg-type]
     weight, mask = torch.rand(2, 9, dtype=torch.float64), torch.rand(2, 9, 4) > 0.2
     leaf = inputs.pred.clone().requires_grad_()
-    plain = _Loss(settings, inputs.target, alpha, weight, mask).plain(leaf)
+    plain = GARFunction(settings, inputs.target, alpha, weight, mask).plain(leaf)
     plain.sum().backward()
     quick = inputs.pred.clone().requires_grad_()
     value = GARLoss(alpha, components=components, weights=weights, form=form, pairs=pairs, correction=1)(  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
 """GAR's gradient and a positive curvature for Newton steps, from the moments of all rows at once.
 
 Boosting libraries want two numbers for each row: the slope of the loss by its prediction, and a curvature that limits the step. The
-slope is GAR's gradient, in the closed form of :mod:`gar.functional._closed_form`. The curvature is that of a parabola that touches
+slope is GAR's gradient, in the closed form of :mod:`gar.functional.moments`. The curvature is that of a parabola that touches
 the loss and lies above it, component by component, each multiplied by the slope of the loss by that component:
 
 - ``|e|`` lies below the parabola ``e^2 / (2 |e_0|) + |e_0| / 2``, so its curvature is ``1 / |e_0|``. A row that is nearly right
@@ -18,11 +18,18 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg.blas import dasum
 
-from gar.functional._closed_form import coefficients, over_columns_of
-from gar.functional._components import GARSettings
-from gar.functional._moments import Moments, is_correlation_defined
-from gar.functional._numbers import ARRAYS, Number
-from gar.functional.aggregation import attention, log_power_mean
+from gar.functional.formulas import (
+    ARRAYS,
+    Number,
+    attention,
+    gradient_coefficients,
+    is_correlation_defined,
+    log_power_mean,
+    mean_components,
+    weighted_components,
+)
+from gar.functional.gar import GARSettings
+from gar.functional.moments import Moments, ShiftedSums
 
 UNIT = float(np.finfo(np.float64).eps)
 _BLOCK = 9984
@@ -87,13 +94,10 @@ class Column:
         self._values, self._ones = np.empty((2, min(_BLOCK, rows.count))), np.ones(min(_BLOCK, rows.count))
         guess = rows.guess(pred)
         self._means = np.array([guess, guess - rows.guess(target)])
-        sums = np.sum([self._sums(pred[block], target[block], block) for block in rows.blocks(_BLOCK)], 0)
-        self._rest = sums[1:3] / rows.size
-        error, square, cross = sums[3:] - rows.size * self._rest[[1, 0, 0]] * self._rest[[1, 0, 1]]
+        sums = ShiftedSums(*np.sum([self._sums(pred[block], target[block], block) for block in rows.blocks(_BLOCK)], 0))
+        self._rest = np.array([sums.pred, sums.error]) / rows.size
+        self.moments = sums.moments(rows.size, *rows.overall(self._means))
         self._means += self._rest[:, None]
-        mean, mean_error = rows.overall(self._means)
-        label = _label_square(square, error, cross)
-        self.moments = Moments(rows.size, mean, mean - mean_error, mean_error, sums[0], error, square, label, cross)
 
     def balance(self) -> float:
         """The share of errors above zero minus that below; of many rows, those of some blocks, spread evenly, are looked at."""
@@ -103,8 +107,8 @@ class Column:
         count = sum(float(self._rows.weighted(np.ones_like(sign), block).sum()) for sign, block in looks)
         return signs / (count or 1.0)
 
-    def _sums(self, pred: np.ndarray, target: np.ndarray, block: slice) -> list[float]:
-        """Of absolute errors; of predictions and errors; and of three of their products, in the order of moments."""
+    def _sums(self, pred: np.ndarray, target: np.ndarray, block: slice) -> ShiftedSums:
+        """Return the sums of a block, and keep its errors and shifted predictions."""
         rows, values, ones = self._rows, self._values[:, : len(pred)], self._ones[: len(pred)]
         values[0], values[1] = pred, target
         error = np.subtract(values[0], values[1], out=values[1])
@@ -114,7 +118,7 @@ class Column:
         self._kept[0, block] = values[0]
         f, e = rows.weighted(values, block)
         # BLAS adds faster than numpy.
-        return [absolute, f @ ones, e @ ones, e @ error, f @ values[0], f @ error]
+        return ShiftedSums(absolute, f @ ones, e @ ones, e @ error, f @ values[0], f @ error)
 
     @np.errstate(all="ignore")
     def differentiate(self, numbers: Sequence[float]) -> None:
@@ -139,12 +143,6 @@ class Column:
             error += slope
             if self._rows.weight is not None:
                 self._kept[:, block] *= self._rows.weight[block]
-
-
-def _label_square(pred: float, error: float, cross: float) -> float:
-    """The labels' own sum of squares, as they are predictions minus errors; nothing where it is lost in the others' rounding."""
-    label = pred - 2.0 * cross + error
-    return 0.0 if label <= 1e-12 * (pred + error) else label
 
 
 class Batch:
@@ -180,7 +178,8 @@ class Batch:
 
     def _components(self, settings: GARSettings) -> tuple[Number, list[Number], list[Number]]:
         """Each target's part in the mean over targets, the finished components, and their logarithms."""
-        part, components = over_columns_of(self.moments, np.ones(len(self._columns)), settings, UNIT, None, ARRAYS)
+        part, means = mean_components(self.moments, np.ones(len(self._columns)), settings, UNIT, ARRAYS)
+        components = weighted_components(means, settings)
         return part, components, [np.log(component) for component in components]
 
     @np.errstate(all="ignore")
@@ -194,7 +193,7 @@ class Batch:
         by_absolute, everywhere = self._curvatures(heights, settings)
         least = m.absolute / m.size + settings.eps
         factor = 1.0 / (by_absolute / least + everywhere) if normalised else np.ones_like(part)
-        by_vectors = coefficients(m, part, slopes, settings, UNIT, ARRAYS)
+        by_vectors = gradient_coefficients(m, part, slopes, settings, UNIT, ARRAYS)
         numbers = (*(factor * number for number in (*by_vectors, by_absolute, everywhere)), least)
         for k, column in enumerate(self._columns):
             column.differentiate([float(number[k]) for number in numbers])

@@ -8,7 +8,7 @@ import numpy as np
 from gar.boosting.inputs import Arrays, check_group_length, check_labels, checked, from_library, group_codes
 from gar.boosting.newton import UNIT, Batch, Derivatives, Rows
 from gar.errors import InputError
-from gar.functional._components import COMPONENTS, Component, GARSettings
+from gar.functional.gar import COMPONENTS, Component, GARSettings
 from gar.validation import check_parameter
 
 WARM_UP = 0.8

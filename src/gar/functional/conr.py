@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from gar.functional._features import Cosines, Rows, as_rows, gaps, join_batch, parameter_of_pairs, quick_exp_, unit_rows
-from gar.functional._given_gradient import with_gradient
+from gar.functional.custom_backward import with_custom_backward
+from gar.functional.features import Cosines, Rows, as_rows, gaps, join_batch, parameter_of_pairs, quick_exp_, unit_rows
 from gar.validation import NanPolicy, check_parameter, checked_pair, in_full_precision, is_traced, needs_derivative
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def conr_loss(
 
     if is_traced() or needs_derivative(target, sample_weight, temperature):  # the closed form gives that of features alone
         return plain(features)
-    return with_gradient(features, solve, plain)
+    return with_custom_backward(features, solve, plain)
 
 
 class _Settings(NamedTuple):

@@ -4,8 +4,8 @@ from typing import Literal
 
 from torch import Tensor
 
-from gar.functional._moments import mean_absolute_error, moments, one_minus_pearson, rounding_unit
-from gar.functional._numbers import TENSORS
+from gar.functional.formulas import TENSORS, mean_absolute_error, one_minus_pearson
+from gar.functional.moments import moments, rounding_unit
 from gar.validation import NanPolicy, as_columns, check_choice, check_eps, in_full_precision
 
 Balance = Literal["text", "code"]

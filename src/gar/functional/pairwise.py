@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from gar.errors import InputError
-from gar.functional._moments import moments, one_minus_pearson, rounding_unit, variance_of_errors
-from gar.functional._numbers import TENSORS
+from gar.functional.formulas import TENSORS, TWICE_CENTRED, one_minus_pearson, rounding_noise, variance_of_errors
+from gar.functional.moments import moments, rounding_unit
 from gar.validation import Columns, NanPolicy, as_columns, check_eps, in_full_precision
 
 
@@ -119,7 +119,7 @@ def _odd(values: Tensor, p: int, columns: Columns) -> Tensor:
 def _normalised(values: Tensor, p: int, columns: Columns, eps: float, unit: float) -> tuple[Tensor, Tensor]:
     """Values over the p-norm of their pairwise differences, and whether that norm is above rounding."""
     power = pair_power_mean(values, p, columns)
-    floor = torch.clamp(2.0 * unit * columns.mean(values.detach()).abs().double(), min=eps)
+    floor = rounding_noise(columns.mean(values.detach()).double(), unit, slack=TWICE_CENTRED).clamp(min=eps)
     spreads = ~(power.detach() <= floor**p)
     norm = torch.where(spreads, power, 1.0) ** (1.0 / p)
     return values.double() / norm.unsqueeze(-1), spreads

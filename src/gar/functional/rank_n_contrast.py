@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
-from gar.functional._features import (
+from gar.functional.custom_backward import with_custom_backward
+from gar.functional.features import (
     Rows,
     as_rows,
     distances,
@@ -17,8 +18,7 @@ from gar.functional._features import (
     quick_exp_,
     sum_over_pairs,
 )
-from gar.functional._given_gradient import with_gradient
-from gar.functional._order import ascending
+from gar.functional.sorting import ascending
 from gar.validation import NanPolicy, in_full_precision, is_traced, needs_derivative
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def rank_n_contrast_loss(
 
     if is_traced() or needs_derivative(sample_weight, temperature):  # the closed form gives that of features alone
         return plain(features)
-    return with_gradient(features, solve, plain)
+    return with_custom_backward(features, solve, plain)
 
 
 class _Partners(NamedTuple):

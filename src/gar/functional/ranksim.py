@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from gar.distributed import shared_generator
-from gar.functional._features import Cosines, Rows, as_rows, join_batch, parameter_of_pairs, unit_rows
-from gar.functional._given_gradient import Pull, with_gradient
-from gar.functional._order import ascending
+from gar.functional.custom_backward import VectorJacobian, with_custom_backward
+from gar.functional.features import Cosines, Rows, as_rows, join_batch, parameter_of_pairs, unit_rows
+from gar.functional.sorting import ascending
 from gar.validation import NanPolicy, in_full_precision, is_traced
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _of_one(features: Tensor, anchors: _Anchors, strength: float | Tensor) -> Te
         places: Tensor = _Ranking.apply(unit @ unit.mT, None, strength)  # type: ignore[no-untyped-call]
         return ((places - anchors.places).square().sum() + anchors.spread) / n
 
-    def solve(features: Tensor) -> tuple[Tensor, Pull]:
+    def solve(features: Tensor) -> tuple[Tensor, VectorJacobian]:
         cosines = Cosines(features)
         places = _places(-cosines.values)
 
@@ -113,7 +113,7 @@ def _of_one(features: Tensor, anchors: _Anchors, strength: float | Tensor) -> Te
 
         return ((places - anchors.places).square_().sum() + anchors.spread) / n, pull
 
-    return with_gradient(features, solve, plain)
+    return with_custom_backward(features, solve, plain)
 
 
 def _of_all(rows: Rows, strength: float | Tensor, generator: torch.Generator | None) -> Tensor:

@@ -13,7 +13,7 @@ import torch
 
 from gar.errors import InputError
 from gar.functional import gar_loss
-from gar.functional._components import COMPONENTS, Component, GARSettings
+from gar.functional.gar import COMPONENTS, Component, GARSettings
 from gar.validation import check_parameter
 
 WORST = 1e30

@@ -19,10 +19,10 @@ from torch.nn.functional import pad
 from gar.errors import InputError
 from gar.validation import (
     NanPolicy,
-    check_choice,
     check_device,
     check_labels,
     check_mask,
+    check_nan_policy,
     check_tensor,
     check_weight,
     compute_dtype,
@@ -98,7 +98,7 @@ def as_rows(
     nan_policy: NanPolicy = "raise",
 ) -> Rows:
     """Check features against labels and bring them into one form."""
-    check_choice(nan_policy, ("raise", "omit", "propagate"), "nan_policy")
+    check_nan_policy(nan_policy)
     check_tensor(features, "features")
     check_tensor(target, "target")
     if features.ndim < 2 or not features.is_floating_point():
@@ -135,7 +135,7 @@ def join_batch(
 
     Shapes are checked before, where they are known; labels after, so that all ranks hear of a bad one.
     """
-    from gar.functional._joined_rows import join_rows
+    from gar.functional.exchange import join_rows
 
     as_rows(features, target, sample_weight=sample_weight, mask=mask, nan_policy="propagate")
     for one in pred:
