@@ -72,7 +72,7 @@ class LossSpec:
     @property
     def options(self) -> frozenset[str]:
         """The names of the constructor's arguments."""
-        return _argument_names(self.loss)
+        return _argument_names(self.loss.__init__)
 
     def build(self, value: "float | Tensor | None" = None, *, nan_policy: str | None = None, **options: Any) -> "nn.Module":
         """Return a module with its tuned parameter set to ``value``; None keeps the default.
@@ -101,7 +101,7 @@ class LossSpec:
 @functools.cache
 def _argument_names(function: Callable[..., Any]) -> frozenset[str]:
     parameters = inspect.signature(function).parameters.values()
-    return frozenset(one.name for one in parameters if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD))
+    return frozenset(one.name for one in parameters if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)) - {"self"}
 
 
 _LOSSES: dict[str, LossSpec] = {

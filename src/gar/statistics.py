@@ -83,11 +83,12 @@ def two_sample_t(values: Sequence[float], rival: Sequence[float]) -> float:
         0.2879
     """
     one, other = np.asarray(values, np.float64), np.asarray(rival, np.float64)
-    degrees = len(one) + len(other) - 2
     if min(len(one), len(other)) < 2:
         return float("nan")
-    pooled = (len(one) * one.var() + len(other) * other.var()) / degrees
-    return _two_sided(float(one.mean() - other.mean()), float(pooled * (1 / len(one) + 1 / len(other))), degrees)
+    if one.mean() == other.mean():
+        return 1.0
+    samples = [(sample.mean(), sample.std(ddof=1), len(sample)) for sample in (one, other)]
+    return float(stats.ttest_ind_from_stats(*samples[0], *samples[1]).pvalue)
 
 
 def corrected_resampled_t(values: Sequence[float], rival: Sequence[float], *, train_rows: float, test_rows: float) -> float:
@@ -115,12 +116,7 @@ def corrected_resampled_t(values: Sequence[float], rival: Sequence[float], *, tr
     folds = len(differences)
     if folds < 2:
         return float("nan")
-    variance = differences.var(ddof=1) * (1 / folds + test_rows / train_rows)
-    return _two_sided(float(differences.mean()), float(variance), folds - 1)
-
-
-def _two_sided(mean: float, variance: float, degrees: int) -> float:
-    """How often chance alone gives a mean at least so far from zero."""
+    mean, variance = differences.mean(), differences.var(ddof=1) * (1 / folds + test_rows / train_rows)
     if variance == 0:
         return 1.0 if mean == 0 else 0.0
-    return float(2 * stats.t.sf(abs(mean) / np.sqrt(variance), degrees))
+    return float(2 * stats.t.sf(abs(mean) / np.sqrt(variance), folds - 1))

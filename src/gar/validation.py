@@ -210,9 +210,12 @@ def per_model(value: float | Tensor, models: torch.Size, like: Tensor, name: str
     """Bring a checked loss parameter into the shape of the models; a number stays as it is."""
     if not isinstance(value, Tensor):
         return value
-    if value.shape != models and value.ndim > 0:
+    if value.shape == models:
+        return value.to(like)
+    if value.ndim > 0:
         raise InputError(
-            f"{name} has shape {tuple(value.shape)}, but the models have shape {tuple(models)}; pass a number or one value per model"
+            f"{name} has shape {tuple(value.shape)}, but the models have shape {tuple(models)}; "
+            "pass a number or one value per model"
         )
     return value.to(like).expand(models)
 

@@ -21,11 +21,12 @@ from scipy.linalg.blas import dasum
 from gar.functional.formulas import (
     ARRAYS,
     Number,
+    Spreads,
     attention,
     gradient_coefficients,
-    is_correlation_defined,
     log_power_mean,
     mean_components,
+    spreads_of,
     weighted_components,
 )
 from gar.functional.gar import GARSettings
@@ -162,14 +163,14 @@ class Batch:
         covariance = self.moments.pred - self.moments.cross
         follows = covariance > 0
         shares = np.where(follows, self.moments.pred / np.where(follows, covariance, 1.0), 1.0)
-        return float(np.where(self._varies(), shares, 0.0).min())
+        return float(np.where(self._spreads().defined, shares, 0.0).min())
 
     def imbalance(self) -> float:
         """How far predictions are from the level of the labels: 0 if half of them are too high, 1 if all or none are."""
         return max(abs(column.balance()) for column in self._columns)
 
-    def _varies(self, eps: float = GARSettings.eps) -> np.ndarray:
-        return np.asarray(is_correlation_defined(self.moments, eps=eps, unit=UNIT))
+    def _spreads(self, eps: float = GARSettings.eps) -> Spreads:
+        return spreads_of(self.moments, eps=eps, unit=UNIT, xp=ARRAYS)
 
     @np.errstate(all="ignore")  # what is not finite shows in the result
     def value(self, alpha: float, settings: GARSettings) -> float:
@@ -178,7 +179,7 @@ class Batch:
 
     def _components(self, settings: GARSettings) -> tuple[Number, list[Number], list[Number]]:
         """Each target's part in the mean over targets, the finished components, and their logarithms."""
-        part, means = mean_components(self.moments, np.ones(len(self._columns)), settings, UNIT, ARRAYS)
+        part, means = mean_components(self.moments, np.ones(len(self._columns)), settings, self._spreads(settings.eps), ARRAYS)
         components = weighted_components(means, settings)
         return part, components, [np.log(component) for component in components]
 
@@ -193,7 +194,7 @@ class Batch:
         by_absolute, everywhere = self._curvatures(heights, settings)
         least = m.absolute / m.size + settings.eps
         factor = 1.0 / (by_absolute / least + everywhere) if normalised else np.ones_like(part)
-        by_vectors = gradient_coefficients(m, part, slopes, settings, UNIT, ARRAYS)
+        by_vectors = gradient_coefficients(m, part, slopes, settings, self._spreads(settings.eps), ARRAYS)
         numbers = (*(factor * number for number in (*by_vectors, by_absolute, everywhere)), least)
         for k, column in enumerate(self._columns):
             column.differentiate([float(number[k]) for number in numbers])
@@ -209,5 +210,5 @@ class Batch:
             elif name == "diff":
                 everywhere = everywhere + 2.0 * height / m.size
             else:
-                everywhere = everywhere + np.where(self._varies(settings.eps), height / m.pred, 0.0)
+                everywhere = everywhere + np.where(self._spreads(settings.eps).defined, height / m.pred, 0.0)
         return by_absolute, everywhere

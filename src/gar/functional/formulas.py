@@ -8,7 +8,7 @@ needs no help. Letters are those of :mod:`gar.functional.moments`.
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -119,7 +119,8 @@ def solve_moments(
     exchange: Exchange | None = None,
 ) -> tuple[Number, tuple[Number, Number, Number]]:
     """Return the loss of each model, and the coefficients of its gradient in each column."""
-    part, means = mean_components(m, share, settings, unit, xp, exchange)
+    spreads = spreads_of(m, eps=settings.eps, unit=unit, xp=xp)
+    part, means = mean_components(m, share, settings, spreads, xp, exchange)
     components = weighted_components(means, settings)
     logs = [xp.log(component) for component in components]
     value = log_power_mean(logs, alpha, xp=xp)
@@ -127,14 +128,14 @@ def solve_moments(
     if settings.form == "exp":
         value = xp.exp(value)
         slopes = [value * slope for slope in slopes]
-    return value, gradient_coefficients(m, part, slopes, settings, unit, xp)
+    return value, gradient_coefficients(m, part, slopes, settings, spreads, xp)
 
 
 def mean_components(
-    m: "Moments", share: Number, settings: "GARSettings", unit: float, xp: NumberSystem, exchange: Exchange | None = None
+    m: "Moments", share: Number, settings: "GARSettings", spreads: "Spreads", xp: NumberSystem, exchange: Exchange | None = None
 ) -> tuple[Number, list[Number]]:
     """Return each column's part in the mean over columns, and the components of the models, neither weighted nor aggregated."""
-    totals = [xp.sum_columns(value * share) for value in column_components(m, settings, unit, xp)]
+    totals = [xp.sum_columns(value * share) for value in column_components(m, settings, spreads, xp)]
     count = xp.sum_columns(share)
     if exchange is not None and settings.pairs == "targets":  # no pair crosses processes then, only the mean over rows does
         count, *totals = exchange.joined([count, *totals])
@@ -142,7 +143,7 @@ def mean_components(
     return share / xp.to_columns(count), [total / count for total in totals]
 
 
-def column_components(m: "Moments", settings: "GARSettings", unit: float, xp: NumberSystem) -> list[Number]:
+def column_components(m: "Moments", settings: "GARSettings", spreads: "Spreads", xp: NumberSystem) -> list[Number]:
     """Return the chosen components of every column, neither weighted nor averaged."""
     values = []
     for name in settings.components:
@@ -151,7 +152,7 @@ def column_components(m: "Moments", settings: "GARSettings", unit: float, xp: Nu
         elif name == "diff":
             values.append(variance_of_errors(m))
         else:
-            values.append(one_minus_pearson(m, eps=settings.eps, unit=unit, correction=settings.correction, xp=xp))
+            values.append(one_minus_pearson(m, spreads, correction=settings.correction, xp=xp))
     return values
 
 
@@ -170,16 +171,13 @@ def variance_of_errors(m: "Moments") -> Number:
     return m.error / (m.size + (m.size == 0))
 
 
-def one_minus_pearson(m: "Moments", *, eps: float, unit: float, correction: int, xp: NumberSystem) -> Number:
+def one_minus_pearson(m: "Moments", spreads: "Spreads", *, correction: int = 0, xp: NumberSystem) -> Number:
     """Return ``1 - rho``, in the form that keeps its digits where ``rho`` is near one; 1, without gradient, where it is undefined.
 
     With ``K = S f_bar y_bar = F - Q`` and ``s = sqrt(F V)``: ``1 - rho = (s - K)/s = (s^2 - K^2)/(s (s + K))``, and
     ``s^2 - K^2 = F D - Q^2``, the Gram determinant of predictions and errors, which is small when the errors are.
-    ``unit`` is the rounding unit of the dtype that the moments were summed in.
     """
-    defined = is_correlation_defined(m, eps=eps, unit=unit)
-    pred, target = xp.where(defined, m.pred, 1.0), xp.where(defined, m.target, 1.0)
-    scale = pred**0.5 * target**0.5
+    defined, pred, target, scale = spreads
     covariance = m.pred - m.cross
     # The determinant itself would cancel where predictions spread much wider than labels: there the plain form is better.
     near_one = (covariance > 0.5 * scale) & (pred < 4.0 * target)
@@ -190,13 +188,25 @@ def one_minus_pearson(m: "Moments", *, eps: float, unit: float, correction: int,
     return _bessel(m, correction) * xp.where(defined, value, 1.0)
 
 
-def is_correlation_defined(m: "Moments", *, eps: float, unit: float) -> Number:
-    """Return True where both standard deviations are above ``eps`` and above the rounding of their mean."""
+class Spreads(NamedTuple):
+    """Where the correlation is defined; there ``F``, ``V`` and ``sqrt(F V)``, elsewhere 1."""
+
+    defined: Number
+    pred: Number
+    target: Number
+    scale: Number
+
+
+def spreads_of(m: "Moments", *, eps: float, unit: float, xp: NumberSystem) -> Spreads:
+    """Return the spreads of predictions and labels. A correlation is defined where both standard deviations are above ``eps`` and
+    above the rounding of their mean; ``unit`` is the rounding unit of the dtype that the moments were summed in."""
     size = m.size + (m.size == 0)
-    return _spreads(m.pred / size, m.mean_pred, eps, unit) & _spreads(m.target / size, m.mean_target, eps, unit)
+    defined = _is_spread(m.pred / size, m.mean_pred, eps, unit) & _is_spread(m.target / size, m.mean_target, eps, unit)
+    pred, target = xp.where(defined, m.pred, 1.0), xp.where(defined, m.target, 1.0)
+    return Spreads(defined, pred, target, pred**0.5 * target**0.5)
 
 
-def _spreads(variance: Number, mean: Number, eps: float, unit: float) -> Number:
+def _is_spread(variance: Number, mean: Number, eps: float, unit: float) -> Number:
     noise = rounding_noise(mean, unit, slack=TWICE_CENTRED)
     return ((variance > eps * eps) & (variance > noise * noise)) | (variance != variance)  # NaN stays visible
 
@@ -285,7 +295,7 @@ def _mean(values: Sequence[Number]) -> Number:
 
 
 def gradient_coefficients(
-    m: "Moments", part: Number, slopes: list[Number], settings: "GARSettings", unit: float, xp: NumberSystem
+    m: "Moments", part: Number, slopes: list[Number], settings: "GARSettings", spreads: "Spreads", xp: NumberSystem
 ) -> tuple[Number, Number, Number]:
     """Return the factors of sign, centred error and centred prediction in the gradient, per column.
 
@@ -302,8 +312,6 @@ def gradient_coefficients(
         elif name == "diff":
             by_error = by_error + 2.0 * height / size
         else:
-            defined = is_correlation_defined(m, eps=settings.eps, unit=unit)
-            pred, target = xp.where(defined, m.pred, 1.0), xp.where(defined, m.target, 1.0)
-            height = xp.where(defined, height * _bessel(m, settings.correction) / (pred**0.5 * target**0.5), 0.0)
-            by_error, by_pred = by_error + height, -height * m.cross / pred
+            height = xp.where(spreads.defined, height * _bessel(m, settings.correction) / spreads.scale, 0.0)
+            by_error, by_pred = by_error + height, -height * m.cross / spreads.pred
     return by_sign, by_error, by_pred

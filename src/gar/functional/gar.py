@@ -10,7 +10,15 @@ from torch import Tensor
 from gar.errors import InputError
 from gar.functional.aggregation import Form
 from gar.functional.custom_backward import with_custom_backward
-from gar.functional.formulas import TENSORS, Exchange, column_components, log_power_mean, solve_moments, weighted_components
+from gar.functional.formulas import (
+    TENSORS,
+    Exchange,
+    column_components,
+    log_power_mean,
+    solve_moments,
+    spreads_of,
+    weighted_components,
+)
 from gar.functional.moments import (
     DifferentiableBatch,
     Moments,
@@ -125,39 +133,39 @@ class GARSettings:
     """The weight of every component, 1 where none was given."""
 
     def __post_init__(self) -> None:
+        components, weights = _checked_components(self.components, self.weights)
+        object.__setattr__(self, "components", components)
+        object.__setattr__(self, "weights", weights)
+        object.__setattr__(self, "all_weights", weights or (1.0,) * len(components))
         check_choice(self.form, ("log", "exp"), "form")
         check_choice(self.pairs, ("batch", "targets"), "pairs")
         check_nan_policy(self.nan_policy)
         if self.correction not in (0, 1):
             raise InputError(f"correction={self.correction!r}; expected 0 (divide by n) or 1 (by n - 1)")
         object.__setattr__(self, "eps", check_eps(self.eps))
-        object.__setattr__(self, "components", _checked_components(self.components))
-        object.__setattr__(self, "weights", _checked_weights(self.weights, self.components))
-        object.__setattr__(self, "all_weights", self.weights or (1.0,) * len(self.components))
 
 
-def _checked_components(components: Sequence[Component]) -> tuple[Component, ...]:
+def _checked_components(
+    components: Sequence[Component], weights: Sequence[float] | None
+) -> tuple[tuple[Component, ...], tuple[float, ...] | None]:
     if isinstance(components, str):
         raise InputError(f"components={components!r} is a string; write a tuple: components=({components!r},)")
-    for name in components:
+    names = tuple(components)
+    for name in names:
         check_choice(name, COMPONENTS, "component")
-    if not components or len(set(components)) < len(components):
-        raise InputError(f"components={tuple(components)!r}; expected one or more of {COMPONENTS}, each at most once")
-    return tuple(components)
-
-
-def _checked_weights(weights: Sequence[float] | None, components: Sequence[Component]) -> tuple[float, ...] | None:
+    if not names or len(set(names)) < len(names):
+        raise InputError(f"components={names!r}; expected one or more of {COMPONENTS}, each at most once")
     if weights is None:
-        return None
+        return names, None
     if isinstance(weights, (float, int)):
-        raise InputError(f"weights={weights!r} is a number; expected one for each of the components {tuple(components)!r}")
-    if len(weights) != len(components):
-        raise InputError(f"weights={tuple(weights)!r} has {len(weights)} values for {len(components)} components {components!r}")
+        raise InputError(f"weights={weights!r} is a number; expected one for each of the components {names!r}")
+    if len(weights) != len(names):
+        raise InputError(f"weights={tuple(weights)!r} has {len(weights)} values for {len(names)} components {names!r}")
     if not all(0 < w < float("inf") for w in weights):
         raise InputError(
             f"weights={tuple(weights)!r}; expected positive numbers. To leave a component out, leave it out of components"
         )
-    return tuple(float(w) for w in weights)
+    return names, tuple(float(w) for w in weights)
 
 
 def gar_with(
@@ -175,7 +183,7 @@ def gar_with(
     if group is not None:
         from gar.functional.exchange import gar_over_group  # it imports all of PyTorch's compiler, a second or two
 
-        return gar_over_group(loss, pred, group)
+        return gar_over_group(loss, pred, group)  # type: ignore[no-any-return]
     if is_transformed() or needs_derivative(target, sample_weight, alpha):  # the closed form gives the gradient by pred alone
         return loss.plain(pred)
     if torch.compiler.is_compiling():
@@ -257,7 +265,9 @@ class GARFunction(NamedTuple):
         return self._mean_components(self._columns(pred))
 
     def _mean_components(self, columns: Columns) -> list[Tensor]:
-        values = column_components(moments(columns), self.settings, rounding_unit(columns.pred), TENSORS)
+        m = moments(columns)
+        spreads = spreads_of(m, eps=self.settings.eps, unit=rounding_unit(columns.pred), xp=TENSORS)
+        values = column_components(m, self.settings, spreads, TENSORS)
         return [columns.over_columns(value) for value in values]
 
     @in_full_precision

@@ -18,7 +18,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gar.functional.formulas import ARRAYS, FLOATS, TENSORS, Exchange, Number, NumberSystem, mean_components, solve_moments
+from gar.functional.formulas import (
+    ARRAYS,
+    FLOATS,
+    TENSORS,
+    Exchange,
+    Number,
+    NumberSystem,
+    mean_components,
+    solve_moments,
+    spreads_of,
+)
 from gar.validation import Columns, check_labels
 
 if TYPE_CHECKING:
@@ -47,7 +57,7 @@ def merge(parts: Moments) -> Moments:
     pred, target, error = (mean - joined for mean, joined in zip(parts[1:4], means, strict=True))
     shifts = (error * error, pred * pred, target * target, pred * error)
     sums = [(part + parts.size * shift).sum(0) for part, shift in zip(parts[5:], shifts, strict=True)]
-    return Moments(size, *means, parts.absolute.sum(0), *sums)
+    return Moments._make([size, *means, parts.absolute.sum(0), *sums])
 
 
 def without_rest(products: Number, size: Number, rest: Number, other_rest: Number) -> Number:
@@ -88,9 +98,9 @@ class CentredBatch:
     """Centred predictions and errors of a batch, and its moments. Subclasses calculate with tensors or with numpy arrays."""
 
     def __init__(self, pred: Any, target: Any, size: Number) -> None:
+        spare, mean_target, target_square = self._centred(target)
         error = pred - target
         absolute = self._absolute(error)
-        spare, mean_target, target_square = self._centred(target)
         self.error, mean_error, error_square = self._centred(error, out=error)
         self.pred, mean_pred, pred_square = self._centred(pred, out=spare)
         cross = self._dot(self.pred, self.error)
@@ -216,7 +226,8 @@ class TensorBatch(CentredBatch):
         else:
             by_sign, by_error, by_pred = map(self._per_column, (by_sign, by_error, by_pred))
             result = self.error.mul_(by_error).addcmul_(self.pred, by_pred).addcmul_(self.sign, by_sign)
-        return result if self.weight is None else result.mul_(self.weight)
+        gradient: Tensor = result if self.weight is None else result.mul_(self.weight)
+        return gradient
 
 
 _REUSE_ABOVE = 16384
@@ -250,10 +261,10 @@ class SmallBatches(CentredBatch):
         self.sign = np.sign(error)
         return self._dot(error, self.sign)
 
-    def _centred(self, values: np.ndarray, out: object = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _centred(self, values: np.ndarray, out: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         mean = np.add.reduce(values, -1, keepdims=True) / values.shape[-1]
-        values -= mean  # in a copy in double precision
-        return values, mean[..., 0], self._dot(values, values)
+        centred = np.subtract(values, mean, out=out)
+        return centred, mean[..., 0], self._dot(centred, centred)
 
     def _dot(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
         return np.asarray(np.einsum("...n,...n->...", one, other))
@@ -297,7 +308,8 @@ def joined_components(columns: Columns, settings: "GARSettings", exchange: Excha
     batch, share = _centred_batch(columns, settings, exchange)
     xp, m, share, _ = _few_numbers(batch.moments, share, 1.0)
     with np.errstate(all="ignore"):
-        means = mean_components(m, share, settings, rounding_unit(columns.pred), xp, exchange)[1]
+        spreads = spreads_of(m, eps=settings.eps, unit=rounding_unit(columns.pred), xp=xp)
+        means = mean_components(m, share, settings, spreads, xp, exchange)[1]
     return [batch.as_result(mean) for mean in means]
 
 

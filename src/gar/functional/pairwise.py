@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from gar.errors import InputError
-from gar.functional.formulas import TENSORS, TWICE_CENTRED, one_minus_pearson, rounding_noise, variance_of_errors
+from gar.functional.formulas import TENSORS, TWICE_CENTRED, one_minus_pearson, rounding_noise, spreads_of, variance_of_errors
 from gar.functional.moments import moments, rounding_unit
 from gar.validation import Columns, NanPolicy, as_columns, check_eps, in_full_precision
 
@@ -72,8 +72,9 @@ def normalized_difference_loss(
     columns = as_columns(pred, target, sample_weight=sample_weight, mask=mask, nan_policy=nan_policy)
     unit = rounding_unit(columns.pred)
     if p == 2:
-        loss = one_minus_pearson(moments(columns), eps=eps, unit=unit, correction=correction, xp=TENSORS)
-        return columns.over_columns(loss)
+        m = moments(columns)
+        spreads = spreads_of(m, eps=eps, unit=unit, xp=TENSORS)
+        return columns.over_columns(one_minus_pearson(m, spreads, correction=correction, xp=TENSORS))
     scaled_pred, pred_spreads = _normalised(columns.pred, p, columns, eps, unit)
     scaled_target, target_spreads = _normalised(columns.target, p, columns, eps, unit)
     loss = pair_power_mean(scaled_pred - scaled_target, p, columns) / p

@@ -42,7 +42,6 @@ class GARLoss(RegressionLoss):
         correction: int = 0,
     ) -> None:
         super().__init__()
-        self.alpha = tuned_parameter(alpha, "alpha", open_end=False)
         self.settings = GARSettings(
             components=components,
             weights=weights,
@@ -52,12 +51,12 @@ class GARLoss(RegressionLoss):
             correction=correction,
             eps=eps,
         )
+        self.alpha = tuned_parameter(alpha, "alpha", open_end=False)
         self.process_group = process_group
 
     def forward(self, pred: Tensor, target: Tensor, *, sample_weight: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
         return gar_with(self.settings, pred, target, self.alpha, sample_weight, mask, self.process_group)
 
-    @torch.no_grad()
     @in_full_precision
     def value_and_gradient(
         self, pred: Tensor, target: Tensor, *, sample_weight: Tensor | None = None, mask: Tensor | None = None
@@ -70,7 +69,11 @@ class GARLoss(RegressionLoss):
         """
         if self.process_group is not None:
             raise InputError("value_and_gradient is of the batch of one process; leave out process_group, or call the loss itself")
-        return GARFunction(self.settings, target, self.alpha, sample_weight, mask).value_and_gradient(pred)
+        loss = GARFunction(self.settings, target, self.alpha, sample_weight, mask)
+        if not torch.is_grad_enabled():
+            return loss.value_and_gradient(pred)
+        with torch.no_grad():
+            return loss.value_and_gradient(pred)
 
     @torch.no_grad()
     def components_of(

@@ -76,7 +76,8 @@ class Objective:
         check_parameter_of(name, parameter)
         self.needs_distinct = self.spec.needs_distinct_labels
         self._parts = self._split(spans, device)
-        self._has_gradient = self.spec.stacked and self.spec.inputs == ("pred",) and hasattr(self._parts[0].loss, "value_and_gradient")
+        of_predictions = self.spec.stacked and self.spec.inputs == ("pred",)
+        self._has_gradient = of_predictions and hasattr(self._parts[0].loss, "value_and_gradient")
 
     def _split(self, spans: tuple[ModelSpan, ...], device: torch.device) -> list[_Part]:
         if self.spec.stacked and "features" not in self.spec.inputs:

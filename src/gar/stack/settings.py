@@ -1,6 +1,5 @@
 """What a training run is: everything that all models of a stack have in common."""
 
-import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -10,7 +9,7 @@ import numpy as np
 from gar.errors import InputError, whole_number
 from gar.metrics import METRICS
 from gar.registry import LOSSES as registry
-from gar.registry import LossSpec
+from gar.registry import LossSpec, register, registered
 from gar.stack.network import ACTIVATIONS, Activation
 from gar.validation import check_choice
 
@@ -90,6 +89,15 @@ class TrainSettings:
         self._check_phases()
         self._check_loss_options()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Take registered losses along to other processes, whose own registry does not have them."""
+        return {**vars(self), "_registered": registered((self.loss, self.finetune_loss))}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, spec in state.pop("_registered", {}).items():
+            register(name, spec)
+        vars(self).update(state)
+
     @property
     def spec(self) -> LossSpec:
         return registry[self.loss]
@@ -127,7 +135,7 @@ class TrainSettings:
             raise InputError(f"eps={self.eps} is out of range; expected a number > 0, such as 1e-8")
 
     def _check_loss_options(self) -> None:
-        known = set(inspect.signature(self.spec.loss.__init__).parameters) - {"self", "nan_policy", "process_group", "generator"}
+        known = self.spec.options - {"nan_policy", "process_group", "generator"}
         for name in self.loss_options:
             if name not in known:
                 raise InputError(f"loss_options has {name!r}, but {self.loss!r} takes {', '.join(sorted(known)) or 'none'}")
