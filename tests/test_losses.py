@@ -150,3 +150,19 @@ def test_a_model_learns() -> None:
         loss(model(x), y).backward()
         optimizer.step()
     assert float((model(x) - y).abs().mean().detach()) < 0.1
+
+
+def test_ranksim_takes_the_rows_that_represent_their_label() -> None:
+    pred, _, features = inputs()
+    target = torch.tensor([1.0, 1.0, 2.0, 3.0, 3.0, 4.0])[:, None].expand(6, 2)
+    loss, keep = gar.RankSimLoss(), torch.tensor([False, True, True, True, False, True])
+    mae = functional.mae_loss(pred, target)
+    expected = mae + 100 * functional.ranksim_loss(features[keep], target[keep])
+    torch.testing.assert_close(loss(pred, target, features, representatives=keep), expected)
+    mask = torch.tensor([True, True, True, True, True, False])
+    both = keep & mask
+    expected = functional.mae_loss(pred[mask], target[mask]) + 100 * functional.ranksim_loss(features[both], target[both])
+    for rows in (mask, mask[:, None].expand(6, 2)):
+        torch.testing.assert_close(loss(pred, target, features, mask=rows, representatives=keep), expected)
+    with pytest.raises(gar.InputError, match="representatives are rows of one process; leave them out with process_group"):
+        gar.RankSimLoss(process_group="world")(pred, target, features, representatives=keep)

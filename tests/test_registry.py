@@ -2,6 +2,7 @@
 
 import pickle
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -119,6 +120,22 @@ def test_settings_take_registered_losses_along() -> None:
     assert again == settings
     assert again.spec is LOSSES["quantile_test"] or again.spec == SPECS["quantile_test"]
     assert registered(("gar", "quantile_test")) == {"quantile_test": SPECS["quantile_test"]}
+
+
+def test_a_loss_with_its_own_gradient_needs_no_autograd() -> None:
+    class Closed(nn.Module):
+        def forward(self, pred: Tensor, target: Tensor) -> Tensor:
+            raise AssertionError("the stack has a quicker way")
+
+        def value_and_gradient(self, pred: Tensor, target: Tensor, *, sample_weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
+            error = pred - target
+            return error.square().mean((-2, -1)), 2 * error / error[0].numel()
+
+    register("closed_test", LossSpec(title="Closed", module=Closed))
+    models = Models.grid(learning_rates=(0.02, 0.05))
+    settings = TrainSettings(epochs=2, batch_size=20, hidden_sizes=(4,), loss="mse")
+    found, plain = (train(data(), models, replace(settings, loss=loss)) for loss in ("closed_test", "mse"))
+    np.testing.assert_allclose(found.metrics, plain.metrics, rtol=1e-4)
 
 
 def test_weights_and_missing_labels_reach_a_loss_that_takes_them() -> None:

@@ -1,4 +1,4 @@
-"""Losses, metrics and model families by name: one list each, which everything else asks.
+"""Losses, metrics and model families by name: one list each, which everything else uses.
 
 Nothing heavy is imported here, so that ``gar --help`` and shell completion answer at once. A loss names its module by an import
 path and loads it when it is built.

@@ -1,4 +1,4 @@
-"""Values that come with their gradient: how a closed form takes the place of autograd in eager mode."""
+"""Values that come with their gradient: how a closed form replaces autograd in eager mode."""
 
 from collections.abc import Callable
 from typing import Any

@@ -51,7 +51,7 @@ class _GroupExchange:
         self._group, self._refuse_bad_labels, self._target = group, refuse_bad_labels, target
 
     def merged(self, local: Moments) -> Moments:
-        """Return the moments of the joined batch: one exchange of nine numbers a column, merged in double precision."""
+        """Return the moments of the joined batch: one exchange of nine values a column, merged in double precision."""
         merged = merge(Moments(*self._gathered(as_table(local)).unbind(1)))
         return Moments(*map(float, merged)) if isinstance(local.error, float) else merged
 
@@ -81,7 +81,7 @@ class _GroupExchange:
 def join_rows(group: "ProcessGroup", *tables: Tensor | None, axis: int) -> tuple[Any, ...]:
     """Join the rows of all ranks, in the order of ranks, for each of these tables; None stays None. Gradients are kept.
 
-    All tables travel together: one exchange of two numbers and one of the rows. Shards may be of any size, also empty.
+    All tables travel together: one exchange of two values and one of the rows. Shards may be of any size, also empty.
 
     Args:
         group: whose ranks take part. All of them must pass the same kinds of tables.

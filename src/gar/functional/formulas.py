@@ -218,7 +218,7 @@ TWICE_CENTRED = 2.0
 def rounding_noise(mean: Number, unit: float, *, slack: float = 8.0) -> Number:
     """Return the standard deviation that equal values may seem to have by rounding; a column with no larger one is constant.
 
-    The mean of many equal numbers may be a few units of rounding off, and so are then the deviations from it.
+    The mean of many equal values may be a few units of rounding off, and so are then the deviations from it.
 
     Args:
         mean: the mean of the column, or another value of its size: a float, an array or a tensor.

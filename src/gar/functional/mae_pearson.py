@@ -1,4 +1,4 @@
-"""MAE-Pearson: the paper's heuristic rival on its synthetic curves."""
+"""MAE-Pearson: the heuristic that the paper compares with on its synthetic curves."""
 
 from typing import Literal
 

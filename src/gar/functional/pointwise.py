@@ -1,4 +1,4 @@
-"""Losses that look at one label at a time: absolute, squared, Huber and focal errors.
+"""Losses that compare one prediction with one label at a time: absolute, squared, Huber and focal errors.
 
 All take the shapes, weights and masks of :func:`gar.functional.gar_loss` and return one value per model: the mean over rows,
 then over targets. Nothing to average gives 0.

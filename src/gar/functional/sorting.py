@@ -1,4 +1,4 @@
-"""Rows put in order, with equal values seen as groups."""
+"""Rows in ascending order, with equal values as groups."""
 
 import sys
 from typing import NamedTuple
@@ -12,54 +12,54 @@ from gar.validation import is_traced
 
 
 class Order(NamedTuple):
-    """Rows in ascending order: ``places`` sorts them, ``begins`` is True where a value differs from the one before it."""
+    """Rows in ascending order: ``indices`` sorts them, ``begins`` is True where a value differs from the one before it."""
 
-    places: Tensor
+    indices: Tensor
     begins: Tensor
     tied: bool
-    """Whether there may be equal values."""
+    """False if all values are known to differ."""
 
     def without_first(self) -> "Order":
-        """The same without the first place of every row, whose value must be smaller than all others."""
-        return Order(self.places[..., 1:], self.begins[..., 1:], self.tied)
+        """Return the order without the first index of every row, whose value must be smaller than all others."""
+        return Order(self.indices[..., 1:], self.begins[..., 1:], self.tied)
 
     def first(self) -> Tensor:
-        """Where each place's group of equal values begins."""
-        numbers = torch.arange(self.places.shape[-1], device=self.places.device)
-        return (numbers * self.begins).cummax(-1).values if self.tied else numbers.expand(self.places.shape)
+        """Return the position at which the group of equal values of each position begins."""
+        values = torch.arange(self.indices.shape[-1], device=self.indices.device)
+        return (values * self.begins).cummax(-1).values if self.tied else values.expand(self.indices.shape)
 
     def last(self) -> Tensor:
-        """Where each place's group of equal values ends: where it begins, seen from the other side."""
+        """Return the position at which that group ends: where it begins, seen from the other side."""
         ends = pad(self.begins[..., 1:], (0, 1), value=True)
-        return self.places.shape[-1] - 1 - Order(self.places, ends.flip(-1), self.tied).first().flip(-1)
+        return self.indices.shape[-1] - 1 - Order(self.indices, ends.flip(-1), self.tied).first().flip(-1)
 
-    def hand_out(self, numbers: Tensor) -> Tensor:
-        """Numbers ``(n,)`` to the values of every row: the first to the smallest, and equal values all get the first of theirs."""
-        shape = self.places.shape
-        in_order = numbers.index_select(0, self.first().flatten()).reshape(shape) if self.tied else numbers.expand(shape)
-        return numbers.new_empty(shape).scatter(-1, self.places, in_order)
+    def assign(self, values: Tensor) -> Tensor:
+        """Assign ``values (n,)`` to the rows: the first to the smallest, and equal ones all get the first of their group."""
+        shape = self.indices.shape
+        in_order = values.index_select(0, self.first().flatten()).reshape(shape) if self.tied else values.expand(shape)
+        return values.new_empty(shape).scatter(-1, self.indices, in_order)
 
 
 def ascending(values: Tensor) -> Order:
     """Sort the last dimension. Eager mode on the CPU sorts with numpy, which is much faster than torch on rows of a few hundred."""
     values = values.detach()
     if values.device.type == "cpu" and not is_traced():
-        sorted_places, begins = _argsort(values.numpy())
-        return Order(torch.from_numpy(sorted_places), torch.from_numpy(begins), tied=not begins.all())
-    places = values.argsort(-1)
-    ranked = values.gather(-1, places)
-    return Order(places, pad(ranked[..., 1:] != ranked[..., :-1], (1, 0), value=True), tied=True)
+        order, begins = _argsort(values.numpy())
+        return Order(torch.from_numpy(order), torch.from_numpy(begins), tied=not begins.all())
+    indices = values.argsort(-1)
+    ranked = values.gather(-1, indices)
+    return Order(indices, pad(ranked[..., 1:] != ranked[..., :-1], (1, 0), value=True), tied=True)
 
 
 def _argsort(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """``values.argsort(-1)``, and where a value differs from the one before it.
+    """Return ``values.argsort(-1)``, and True where a value differs from the one before it.
 
-    Numpy sorts numbers much faster than it sorts indices. So each float32 becomes an integer of the same order, with its place in
+    Numpy sorts numbers much faster than it sorts indices. So each float32 becomes an integer of the same order, with its index in
     the low bits.
     """
     if values.dtype != np.float32:
-        places = values.argsort(-1)
-        return places, _begins(np.take_along_axis(values, places, -1))
+        indices = values.argsort(-1)
+        return indices, _begins(np.take_along_axis(values, indices, -1))
     bits = np.add(values, 0.0, order="C").view(np.int32)  # no negative zero is left
     signs = bits >> 31
     signs &= 0x7FFFFFFF

@@ -1,4 +1,4 @@
-"""What the modules share."""
+"""Base classes of the losses."""
 
 from collections.abc import Callable
 from typing import ClassVar
