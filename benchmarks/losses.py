@@ -2,8 +2,8 @@
 
     python -m benchmarks.losses [--quick]
 
-What they are compared with is written here as plainly as papers and published codes write them: GAR as some 25 differentiable operations,
-Rank-N-Contrast as a loop over partners, each with a matrix of comparisons, RankSim as a loop over anchors.
+What they are compared with is written here as plainly as papers and published codes write it: GAR as some 25 differentiable
+operations, Rank-N-Contrast as a loop over partners, each with a matrix of comparisons, RankSim as a loop over anchors.
 """
 
 import argparse

@@ -410,8 +410,8 @@ def different_tables(rank: int, world: int) -> str:
 
 
 def test_ranks_that_pass_different_tables(two: Ranks) -> None:
-    """All of them hear of it, and none waits for ever."""
-    assert all("[2, 3] numbers" in message for message in two.run(different_tables))
+    """All of them raise, and none waits for ever."""
+    assert all("[2, 3] values" in message for message in two.run(different_tables))
 
 
 def test_tables_of_different_lengths(two: Ranks) -> None:

@@ -108,8 +108,8 @@ class Column:
         count = sum(float(self._rows.weighted(np.ones_like(sign), block).sum()) for sign, block in looks)
         return signs / (count or 1.0)
 
-    def _sums(self, pred: np.ndarray, target: np.ndarray, block: slice) -> ShiftedSums:
-        """Return the sums of a block, and keep its errors and shifted predictions."""
+    def _sums(self, pred: np.ndarray, target: np.ndarray, block: slice) -> list[float]:
+        """Return the :class:`ShiftedSums` of a block, as a list, and keep its errors and shifted predictions."""
         rows, values, ones = self._rows, self._values[:, : len(pred)], self._ones[: len(pred)]
         values[0], values[1] = pred, target
         error = np.subtract(values[0], values[1], out=values[1])
@@ -119,7 +119,7 @@ class Column:
         self._kept[0, block] = values[0]
         f, e = rows.weighted(values, block)
         # BLAS adds faster than numpy.
-        return ShiftedSums(absolute, f @ ones, e @ ones, e @ error, f @ values[0], f @ error)
+        return [absolute, f @ ones, e @ ones, e @ error, f @ values[0], f @ error]
 
     @np.errstate(all="ignore")
     def differentiate(self, numbers: Sequence[float]) -> None:

@@ -226,7 +226,7 @@ def rounding_noise(mean: Number, unit: float, *, slack: float = 8.0) -> Number:
         slack: the number of such units that the mean may be off.
 
     Example:
-        >>> values = np.full(10, 0.1)
+        >>> values = np.full(3, 0.1)
         >>> bool(0 < values.std() <= rounding_noise(values.mean(), np.finfo(np.float64).eps))
         True
     """

@@ -244,8 +244,9 @@ class SmallBatches(CentredBatch):
     centred once instead of twice."""
 
     LARGEST = 64
-    """Most rows of a model for which this is quicker than tensors, chosen by ``python -m benchmarks.losses``: at 64 rows it takes 0.65
-    of the time for 10 models, 0.69 for 50, 0.84 for 150 and 0.98 for 300; at 96 rows 1.04 for 300. Both ways differ in the last bit."""
+    """The most rows of a model for which numpy is not slower than tensors, whatever the number of models, as measured by
+    ``python -m benchmarks.losses``: at 64 rows it takes 0.65 of the time for 10 models, 0.69 for 50, 0.84 for 150 and 0.98 for
+    300; at 96 rows 1.04 for 300. The two differ in the last bit."""
 
     @staticmethod
     def suits(columns: Columns) -> bool:
@@ -254,7 +255,6 @@ class SmallBatches(CentredBatch):
         few = pred.ndim > 1 and 0 < pred.shape[-1] <= SmallBatches.LARGEST and columns.weight is None
         return few and pred.device.type == "cpu" and pred.dtype is torch.float32 and columns.target.dtype is torch.float32
 
-    @np.errstate(all="ignore")
     def __init__(self, columns: Columns) -> None:
         pred, target = (values.detach().double().numpy() for values in columns[:2])
         super().__init__(pred, target, float(pred.shape[-1]))
@@ -275,7 +275,6 @@ class SmallBatches(CentredBatch):
         """Return one number per model as a tensor of single precision."""
         return torch.as_tensor(value, dtype=torch.float32)
 
-    @np.errstate(all="ignore")
     def gradient(self, by_sign: np.ndarray, by_error: np.ndarray, by_pred: np.ndarray) -> Tensor:
         """Return the gradient by the predictions, built in the memory of the errors."""
         self.error *= by_error[..., None]
@@ -286,9 +285,6 @@ class SmallBatches(CentredBatch):
         return torch.from_numpy(self.error).float()
 
 
-_solve_quietly = np.errstate(all="ignore")(solve_moments)  # what is not finite shows in the result and needs no warning
-
-
 def value_and_gradient(
     columns: Columns, alpha: float | Tensor, settings: "GARSettings", exchange: Exchange | None = None
 ) -> tuple[Tensor, Tensor]:
@@ -296,12 +292,18 @@ def value_and_gradient(
 
     With an ``exchange`` it is the loss of the joined batch of all processes, and its gradient by the rows of this one.
     """
+    if columns.pred.ndim == 1:
+        return _solve(columns, alpha, settings, exchange)
+    with np.errstate(all="ignore"):  # what is not finite shows in the result and needs no warning
+        return _solve(columns, alpha, settings, exchange)
+
+
+def _solve(columns: Columns, alpha: float | Tensor, settings: "GARSettings", exchange: Exchange | None) -> tuple[Tensor, Tensor]:
     batch, share = _centred_batch(columns, settings, exchange)
     xp, m, share, alpha = _few_numbers(batch.moments, share, alpha)
     if exchange is None and settings.nan_policy == "raise" and not xp.is_finite(m.mean_target):
         check_labels(columns.target)
-    solve = _solve_quietly if xp is ARRAYS else solve_moments
-    value, factors = solve(m, share, alpha, settings, rounding_unit(columns.pred), xp, exchange)
+    value, factors = solve_moments(m, share, alpha, settings, rounding_unit(columns.pred), xp, exchange)
     return batch.as_result(value), batch.gradient(*factors)
 
 
