@@ -258,7 +258,7 @@ def asks_for_no_gradient(rank: int, world: int) -> list[bool]:
 
 
 def test_only_what_needs_a_gradient_gets_one(two: Ranks) -> None:
-    """Labels travel with features, and stay labels: the quick road is open to them."""
+    """Labels travel with features, and stay labels, so the closed form applies."""
     assert two.run(asks_for_no_gradient) == [[True, False, False]] * 2
 
 

@@ -124,7 +124,7 @@ def test_ranksim_backward_is_the_black_box_interpolation() -> None:
     similarity = unit @ unit.T
 
     def ranks(rows: torch.Tensor) -> torch.Tensor:
-        return torch.tensor([slow.places(row) for row in rows.tolist()], dtype=torch.float64)
+        return torch.tensor([slow.ranks(row) for row in rows.tolist()], dtype=torch.float64)
 
     labels = ranks(-(target[:, None] - target[None, :]).abs())
     incoming = 2 * (ranks(similarity) - labels) / 6
@@ -196,11 +196,11 @@ def test_order_with_groups_of_equal_values(compiled: bool) -> None:
         order = ascending(rows)
         return order.indices, order.first(), order.last(), order.assign(torch.tensor([10.0, 20.0, 30.0, 40.0, 50.0]))
 
-    places, first, last, handed_out = torch.func.vmap(bounds)(values) if compiled else bounds(values)
-    assert values.gather(-1, places).tolist() == values.sort(-1).values.tolist()
+    indices, first, last, assigned = torch.func.vmap(bounds)(values) if compiled else bounds(values)
+    assert values.gather(-1, indices).tolist() == values.sort(-1).values.tolist()
     assert first.tolist() == [[0, 1, 2, 2, 4], [0, 0, 0, 0, 0], [0, 1, 2, 3, 4]]
     assert last.tolist() == [[0, 1, 3, 3, 4], [4, 4, 4, 4, 4], [0, 1, 2, 3, 4]]
-    assert handed_out.tolist() == [[30, 10, 30, 20, 50], [10, 10, 10, 10, 10], [50, 40, 30, 20, 10]]
+    assert assigned.tolist() == [[30, 10, 30, 20, 50], [10, 10, 10, 10, 10], [50, 40, 30, 20, 10]]
 
 
 def test_quick_order_of_every_kind_of_number() -> None:

@@ -131,7 +131,7 @@ class DifferentiableBatch(CentredBatch):
         super().__init__(columns.pred, columns.target, columns.size())
 
     def _absolute(self, error: Tensor) -> Tensor:
-        return self._columns.total(error.abs())
+        return self._columns.total((self._columns.pred - self._columns.target).abs())
 
     def _centred(self, values: Tensor, out: object = None) -> tuple["Shifted", Tensor, Tensor]:
         # The mean of some hundred rows is near enough: sums lose digits only if the guess is many deviations off.
