@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from gar.errors import InputError
+from gar.functional.formulas import rounding_noise
 
 SPLITS = ("valid", "test")
 
@@ -52,8 +53,8 @@ def proper_scale(deviation: Tensor, mean: Tensor, constant: float = 1.0) -> Tens
     The mean of many equal numbers may be a bit off, and then the deviation is not 0 but rounding error; dividing by that would blow
     up the first other value.
     """
-    is_noise = deviation <= 8 * torch.finfo(mean.dtype).eps * mean.abs()
-    return torch.where(is_noise | deviation.isnan(), constant, deviation)
+    is_constant = deviation <= rounding_noise(mean, torch.finfo(mean.dtype).eps)
+    return torch.where(is_constant | deviation.isnan(), constant, deviation)
 
 
 def _mean(values: Tensor, weight: Tensor | None) -> Tensor:

@@ -1,6 +1,5 @@
 """Settings of training: what the models of a stack differ in (:class:`Models`) and what they share (:class:`TrainSettings`)."""
 
-import inspect
 import itertools
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gar.errors import InputError, whole_number
-from gar.registry import LOSSES, METRICS, LossSpec
+from gar.registry import LOSSES, METRICS, LossSpec, register, registered
 from gar.stack.data import StackData
 from gar.stack.network import ACTIVATIONS, Activation, Layout
 from gar.validation import check_choice
@@ -186,6 +185,15 @@ class TrainSettings:
         self._check_phases()
         self._check_loss_options()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Take registered losses along to other processes, whose own registry does not have them."""
+        return {**vars(self), "_registered": registered((self.loss, self.finetune_loss))}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, spec in state.pop("_registered", {}).items():
+            register(name, spec)
+        vars(self).update(state)
+
     @property
     def spec(self) -> LossSpec:
         """Return the registry's entry of the loss."""
@@ -253,7 +261,7 @@ class TrainSettings:
             raise InputError(f"pretrain_epochs={self.pretrain_epochs} is out of range; expected 0 to epochs={self.epochs}")
 
     def _check_loss_options(self) -> None:
-        known = set(inspect.signature(self.spec.loss.__init__).parameters) - {"self", "nan_policy", "process_group", "generator"}
+        known = self.spec.options - {"nan_policy", "process_group", "generator"}
         for name in self.loss_options:
             if name not in known:
                 raise InputError(f"loss_options has {name!r}, but {self.loss!r} takes {', '.join(sorted(known)) or 'none'}")
