@@ -20,7 +20,7 @@ from sklearn.model_selection import KFold
 from sklearn.neural_network import MLPRegressor
 
 from gar import GARRegressorCV
-from gar.estimators.presets import DEFAULT, widths
+from gar.estimators.presets import ESTIMATOR_PRESET, widths
 
 FOLDS, ROUNDS = 5, 3
 
@@ -35,8 +35,8 @@ def seconds(work: Callable[[], object], clock: Callable[[], float] = time.proces
 def main() -> None:
     x, y = make_friedman1(1000, n_features=10, noise=1.0, random_state=0)
     rows = next(iter(KFold(FOLDS).split(x)))[0]
-    (batch,), epochs = DEFAULT["batch_sizes"], DEFAULT["epochs"]
-    network = widths(DEFAULT["hidden_sizes"], features=x.shape[1], rows=len(rows))
+    (batch,), epochs = ESTIMATOR_PRESET["batch_sizes"], ESTIMATOR_PRESET["epochs"]
+    network = widths(ESTIMATOR_PRESET["hidden_sizes"], features=x.shape[1], rows=len(rows))
     warnings.simplefilter("ignore", ConvergenceWarning)  # it means 'ran all epochs', which both sides do
 
     def rival() -> object:
