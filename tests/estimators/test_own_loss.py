@@ -62,7 +62,8 @@ def test_weights_and_missing_labels_reach_it() -> None:
     labels = np.where(np.arange(90) % 5 == 0, np.nan, Y)
     weight = 1.0 + np.arange(90) % 3
     own, built_in = (GARRegressorCV(loss, parameters=(0.5,), **QUICK) for loss in ("scaled_huber", "huber"))
-    np.testing.assert_array_equal(*(model.fit(X, labels, sample_weight=weight).predict(X) for model in (own, built_in)))
+    predictions = [model.fit(X, labels, sample_weight=weight).predict(X) for model in (own, built_in)]
+    np.testing.assert_array_equal(predictions[0], predictions[1])
 
 
 def test_other_options_are_refused() -> None:
