@@ -166,7 +166,8 @@ class ImagePretrainer(ImageModule):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         if self.head is not None:
-            raise InputError(f"loss={options['loss']!r} trains predictions; pre-training takes a loss of features alone: 'rnc'")
+            choices = ", ".join(repr(name) for name, spec in LOSSES.items() if "pred" not in spec.inputs)
+            raise InputError(f"loss={options['loss']!r} trains predictions; pre-training takes a loss of features alone: {choices}")
 
     def forward(self, images: Tensor) -> Tensor:
         features: Tensor = self.encoder(images)

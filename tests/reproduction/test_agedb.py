@@ -14,7 +14,8 @@ from tests.vision.conftest import small_network
 
 
 @pytest.fixture
-def few(small: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gar.vision.modules.resnet18", small_network)
     monkeypatch.setattr("gar.vision.encoder.resnet18", small_network)  # also where weights are read again
     table = read_images(write_clocks(tmp_path / "clocks", count=100, size=32), target="minutes")
     monkeypatch.setattr(agedb, "agedb_table", lambda: table)
