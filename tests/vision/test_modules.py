@@ -12,11 +12,11 @@ from gar.metrics import all_metrics
 from gar.registry import LOSSES, METRICS
 from gar.vision import ImagePretrainer, ImageRegressor
 from gar.vision.modules import ImageModule
-from gar.vision.views import Batch
+from gar.vision.views import ImageBatch
 from tests.vision.conftest import small_network
 
 
-def batch(rows: int = 12) -> Batch:
+def batch(rows: int = 12) -> ImageBatch:
     return torch.randn(rows, 2, 3, 16, 16), torch.linspace(20.0, 60.0, rows), torch.arange(rows)
 
 

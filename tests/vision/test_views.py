@@ -9,15 +9,15 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from gar.vision import ImageTable
-from gar.vision.views import Batch, augmentation, evaluation, evaluation_batches, training_batches
+from gar.vision.views import ImageBatch, augmentation, evaluation, evaluation_batches, training_batches
 
 
-def epoch_of(batches: DataLoader[Batch], epoch: int) -> list[Batch]:
+def epoch_of(batches: DataLoader[ImageBatch], epoch: int) -> list[ImageBatch]:
     batches.sampler.set_epoch(epoch)  # type: ignore[attr-defined]
     return list(batches)
 
 
-def by_row(samples: list[Batch]) -> dict[int, Tensor]:
+def by_row(samples: list[ImageBatch]) -> dict[int, Tensor]:
     return {int(row): view for views, _, rows in samples for view, row in zip(views, rows, strict=True)}
 
 

@@ -12,7 +12,7 @@ from gar.metrics import all_metrics
 from gar.registry import LOSSES, METRICS
 from gar.vision.encoder import WIDTH, resnet18
 from gar.vision.lightning_import import lightning
-from gar.vision.views import Batch, seed_of, seeded
+from gar.vision.views import ImageBatch, seed_of, seeded
 
 
 class Head(nn.Linear):
@@ -89,17 +89,17 @@ class ImageModule(lightning.LightningModule):
     def configure_optimizers(self) -> torch.optim.Optimizer:
         return torch.optim.SGD(self.parameters(), lr=self.learning_rate, momentum=0.9, weight_decay=self.weight_decay)
 
-    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
+    def on_train_batch_start(self, batch: ImageBatch, batch_idx: int) -> None:
         torch.manual_seed(seed_of(self.seed, self.current_epoch, batch_idx))
         for group in self.trainer.optimizers[0].param_groups:
             group["lr"] = self.learning_rate * 0.5 * (1.0 + math.cos(math.pi * self.current_epoch / self.epochs))
 
-    def training_step(self, batch: Batch) -> Tensor:
+    def training_step(self, batch: ImageBatch) -> Tensor:
         loss = self.batch_loss(batch)
         self.log("train_loss", loss, on_step=False, on_epoch=True, prog_bar=True, batch_size=len(batch[0]), sync_dist=True)
         return loss
 
-    def batch_loss(self, batch: Batch) -> Tensor:
+    def batch_loss(self, batch: ImageBatch) -> Tensor:
         """Return the loss of a batch, in which every view is a row."""
         views, targets, _ = batch
         target = targets.repeat_interleave(views.shape[1]).unsqueeze(-1)
@@ -132,7 +132,7 @@ class ImageRegressor(ImageModule):
         assert self.head is not None
         return self.head.predict(self.encoder(images))
 
-    def validation_step(self, batch: Batch) -> None:
+    def validation_step(self, batch: ImageBatch) -> None:
         views, targets, rows = batch
         self._seen.append((self(views.flatten(0, 1)), targets.unsqueeze(-1), rows))
 
@@ -173,5 +173,5 @@ class ImagePretrainer(ImageModule):
         features: Tensor = self.encoder(images)
         return features
 
-    def validation_step(self, batch: Batch) -> None:
+    def validation_step(self, batch: ImageBatch) -> None:
         self.log("val_loss", self.batch_loss(batch), on_epoch=True, prog_bar=True, batch_size=len(batch[0]), sync_dist=True)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 VIEWS = 2
 """Augmented views of an image in a batch, as in the paper; each counts as a row."""
 
-Batch = tuple[Tensor, Tensor, Tensor]
+ImageBatch = tuple[Tensor, Tensor, Tensor]
 """Views ``(images, views, 3, size, size)``, targets ``(images,)`` and rows ``(images,)``; without ``images`` it is one sample."""
 
 Transform = Callable[["Image.Image"], Tensor]
@@ -31,7 +31,7 @@ Transform = Callable[["Image.Image"], Tensor]
 
 def training_batches(
     table: ImageTable, *, size: int, batch_size: int, seed: int, workers: int = 0, rank: int = 0, world: int = 1
-) -> DataLoader[Batch]:
+) -> DataLoader[ImageBatch]:
     """Return two views of each training image, shuffled anew every epoch; an incomplete last batch is dropped.
 
     Args:
@@ -50,7 +50,7 @@ def training_batches(
 
 def evaluation_batches(
     table: ImageTable, split: str, *, size: int, batch_size: int, workers: int = 0, rank: int = 0, world: int = 1
-) -> DataLoader[Batch]:
+) -> DataLoader[ImageBatch]:
     """Return the images of a split without augmentation, in the order of the table.
 
     With several processes some rows may come twice, so that all processes have the same number of batches.
@@ -60,7 +60,7 @@ def evaluation_batches(
     return _loader(samples, sampler, max(batch_size // world, 1), workers, drop_last=False)
 
 
-class Samples(Dataset[Batch]):
+class Samples(Dataset[ImageBatch]):
     """Images of one split, indexed by ``(epoch, row)``."""
 
     def __init__(self, files: Sequence[Path], targets: np.ndarray, transform: Transform, *, views: int = 1, seed: int = 0) -> None:
@@ -70,7 +70,7 @@ class Samples(Dataset[Batch]):
     def __len__(self) -> int:
         return len(self._files)
 
-    def __getitem__(self, index: tuple[int, int]) -> Batch:
+    def __getitem__(self, index: tuple[int, int]) -> ImageBatch:
         epoch, row = index
         image = read_image(self._files[row])
         with seeded(self._seed, epoch, row):
@@ -85,7 +85,7 @@ class EpochSampler(DistributedSampler[Any]):
         return ((self.epoch, row) for row in super().__iter__())
 
 
-def _loader(samples: Samples, sampler: EpochSampler, batch_size: int, workers: int, *, drop_last: bool) -> DataLoader[Batch]:
+def _loader(samples: Samples, sampler: EpochSampler, batch_size: int, workers: int, *, drop_last: bool) -> DataLoader[ImageBatch]:
     return DataLoader(
         samples,
         batch_size,
