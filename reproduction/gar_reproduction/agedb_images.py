@@ -23,4 +23,4 @@ def agedb_table(home: str | os.PathLike[str] | None = None) -> "ImageTable":
     from gar_reproduction.data.home import located
 
     (file,) = located("agedb", home=home)
-    return read_images(file)
+    return read_images(file, target="age")

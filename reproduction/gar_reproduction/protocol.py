@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gar.estimators.presets import PAPER, widths
+from gar.estimators.presets import PAPER_PRESET, widths
 from gar.losses import registry
 from gar.metrics import mae, rmse
 from gar.stack import Models, StackData, TrainSettings
@@ -40,8 +40,8 @@ def table_models(
     return Models.grid(
         folds=FOLDS,
         seeds=seeds or ((SEED,) if values else SEEDS),
-        learning_rates=learning_rates or PAPER["learning_rates"],
-        weight_decays=PAPER["weight_decays"],
+        learning_rates=learning_rates or PAPER_PRESET["learning_rates"],
+        weight_decays=PAPER_PRESET["weight_decays"],
         parameters=values or None,
     )
 

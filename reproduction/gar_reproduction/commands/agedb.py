@@ -6,13 +6,13 @@ from typing import Any
 import click
 
 from gar.app.commands.vision import (
-    grids_of,
-    learning_options,
+    loss_grids,
     loss_options,
     machine_options,
     probe_options,
     run_probe,
     run_training,
+    training_options,
 )
 from gar_reproduction.agedb_images import (
     BATCH_SIZE,
@@ -42,7 +42,7 @@ def agedb() -> None:
 @agedb.command()
 @_DATA
 @loss_options("gar", alpha="0.1")
-@learning_options(
+@training_options(
     "gar-agedb/scratch", epochs=EPOCHS, batch_size=BATCH_SIZE, learning_rates=(0.2,), weight_decays=(1e-4,), seeds=SEEDS
 )
 @click.option("--grid", is_flag=True, help="Try the paper's six learning rates and four decays instead.")
@@ -50,7 +50,7 @@ def agedb() -> None:
 def scratch(data_dir: Path | None, grid: bool, **given: Any) -> None:
     """Train ResNet18 from scratch."""
     chosen = {**given, **_GRID} if grid else given
-    run_training(agedb_table(data_dir), grids_of(chosen, gar=(0.1,)), standardise=False, given=chosen)
+    run_training(agedb_table(data_dir), loss_grids(chosen, gar=(0.1,)), standardise=False, given=chosen)
 
 
 @agedb.command()
@@ -58,7 +58,7 @@ def scratch(data_dir: Path | None, grid: bool, **given: Any) -> None:
 @click.option(
     "--temperature", type=click.FloatRange(min=0, min_open=True), default=TEMPERATURE, show_default=True, help="Of the contrast."
 )
-@learning_options(
+@training_options(
     "gar-agedb/encoder", epochs=EPOCHS, batch_size=BATCH_SIZE, learning_rates=(ENCODER_RATE,), weight_decays=(ENCODER_DECAY,)
 )
 @machine_options

@@ -150,9 +150,9 @@ def test_a_table_without_usable_drugs_is_refused() -> None:
 def test_the_list_of_images(data_home: Path) -> None:
     needs(data_home, "agedb/agedb.csv")
     (file,) = located("agedb", home=data_home)
-    images = read_images(file)
+    images = read_images(file, target="age")
     assert len(images.paths) == describe("agedb").rows
     assert {split: len(images.part(split)[1]) for split in ("train", "val", "test")} == {"train": 12208, "val": 2140, "test": 2140}
-    assert images.numbers.min() >= 0
+    assert images.targets.min() >= 0
     with pytest.raises(InputError, match="read_images"):
         load("agedb", home=data_home)

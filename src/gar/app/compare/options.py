@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from gar.errors import InputError
-from gar.estimators.presets import PAPER, train_settings
+from gar.estimators.presets import PAPER_PRESET, train_settings
 from gar.losses import registry
 from gar.metrics import METRICS
 from gar.stack import Models, TrainSettings
@@ -106,7 +106,7 @@ class Options:
     def recipe(self, base: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """A recipe with what was chosen otherwise; None is that of the preset."""
         if base is None:
-            base = PAPER if self.preset == "paper" else DEFAULT_PRESET
+            base = PAPER_PRESET if self.preset == "paper" else DEFAULT_PRESET
         batch_sizes = None if self.batch_size is None else (self.batch_size,)
         own = {name: getattr(self, name) for name in ("learning_rates", "weight_decays", "epochs", "hidden_sizes")}
         return {**base, **{name: value for name, value in {**own, "batch_sizes": batch_sizes}.items() if value is not None}}

@@ -8,18 +8,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import pandas as pd
 import pytest
 import torch
 
 from gar.app import cli
 from gar.app.commands.images import images
-from gar.metrics import METRICS
+from gar.registry import METRICS, PAPER_LOSSES
 from gar.vision import read_images, resnet18, write_clocks
 from gar.vision.defaults import LEARNING_RATES, SEEDS, WEIGHT_DECAYS
-from gar.vision.probe import PAPER_LOSSES
+from gar.vision.probe import probe_losses
 from gar_reproduction.commands.agedb import agedb
 
-TABLE = ("clocks.csv", "--number", "minutes")
+TABLE = ("clocks.csv", "--target", "minutes")
 QUICK = ("--size", "32", "--batch-size", "32", "--epochs", "1", "--accelerator", "cpu", "--quiet")
 PROBE = ("--size", "32", "--batch-size", "32", "--epochs", "3", "--seeds", "1,2", "--learning-rates", "0.01,0.1", "--quiet")
 
@@ -31,7 +32,7 @@ class Answer(NamedTuple):
 
 
 class Shell:
-    """``gar`` in this process, which spares the time of imports."""
+    """Runs ``gar`` in this process, which saves the time of imports."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self._monkeypatch, self._capsys = monkeypatch, capsys
@@ -50,7 +51,7 @@ class Shell:
         return answer.out
 
     def refused(self, *arguments: str) -> str:
-        """The one line that says what is wrong."""
+        """Return the one line of the error."""
         answer = self(*arguments)
         assert (answer.code, answer.out) == (2, "")
         (line,) = answer.err.splitlines()
@@ -66,7 +67,7 @@ def gar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], fol
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Images, and what commands make of them; a network with its momenta takes 90 MB, so it does not stay."""
+    """Write images into a folder that is deleted afterwards: a network with its momenta takes 90 MB."""
     folder = tmp_path_factory.mktemp("commands")
     write_clocks(folder, count=60, size=32)
     shutil.copytree(folder / "images", folder / "data/agedb/images")
@@ -126,11 +127,11 @@ def test_the_papers_grid(gar: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
         asked.append(len(runs))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gar.vision.study.train_study", study)
+    monkeypatch.setattr("gar.vision.training.train_study", study)
     monkeypatch.setattr("gar.app.cli._leave_at_once", lambda: sys.exit(130))
     answer = gar("agedb", "scratch", "--data-dir", "data", "--grid")
     assert (answer.code, asked) == (130, [6 * 4 * 5])
-    assert "the same command goes on from there" in answer.err
+    assert "the same command resumes from there" in answer.err
 
 
 def test_the_list_of_agedb(data_home: Path) -> None:
@@ -138,17 +139,17 @@ def test_the_list_of_agedb(data_home: Path) -> None:
     file = data_home / "agedb/agedb.csv"
     if not file.exists():
         pytest.skip(f"{file} is not there")
-    table = read_images(file)
+    table = read_images(file, target="age")
     assert [len(table.part(split)[0]) for split in ("train", "val", "test")] == [12208, 2140, 2140]
-    assert (table.numbers.min(), table.numbers.max()) == (1, 101)
+    assert (table.targets.min(), table.targets.max()) == (1, 101)
 
 
-def test_what_a_user_can_mend_is_one_line(gar: Shell, tmp_path: Path) -> None:
+def test_errors_of_a_user_are_one_line(gar: Shell, tmp_path: Path) -> None:
     (tmp_path / "images").mkdir()
     shutil.copy("clocks.csv", tmp_path)
     assert "60 of 60 images cannot be used" in gar.refused("images", "train", str(tmp_path / "clocks.csv"), *TABLE[1:])
-    assert "has no column 'age'" in gar.refused("images", "train", "clocks.csv", "--number", "age")
-    assert "is not there" in gar.refused("images", "train", "none.csv", "--number", "age")
+    assert "has no column 'age'" in gar.refused("images", "train", "clocks.csv", "--target", "age")
+    assert "is not there" in gar.refused("images", "train", "none.csv", "--target", "age")
     assert "AgeDB is not in" in gar.refused("agedb", "scratch", "--data-dir", str(tmp_path))
     assert "loss='huge'" in gar.refused("images", "train", *TABLE, "--loss", "huge")
     assert "there are 42 training images" in gar.refused("images", "train", *TABLE, "--batch-size", "64")
@@ -158,19 +159,30 @@ def test_what_a_user_can_mend_is_one_line(gar: Shell, tmp_path: Path) -> None:
 
 
 def test_options_that_do_not_go_together(gar: Shell) -> None:
-    for options, said in {
+    for options, message in {
         ("--loss", "mae", "--alpha", "1"): "There are parameters for gar, but --loss is mae.",
         ("--loss", "gar,rnc"): "use the command pretrain",
     }.items():
         answer = gar("images", "train", *TABLE, *options)
         assert answer.code == 2
-        assert said in answer.err
+        assert message in answer.err
 
 
 def test_defaults_of_probes_are_the_papers() -> None:
-    """Written out in the commands, since their home imports torch."""
-    for group, arguments in ((images, ["TABLE", "CHECKPOINT", "--number", "age"]), (agedb, ["CHECKPOINT"])):
+    """The commands do not import the probe, which imports torch."""
+    for group, arguments in ((images, ["TABLE", "CHECKPOINT", "--target", "age"]), (agedb, ["CHECKPOINT"])):
         defaults = group.commands["probe"].make_context("probe", arguments).params
         assert (defaults["learning_rates"], defaults["weight_decays"]) == (LEARNING_RATES, WEIGHT_DECAYS)
         assert defaults["seeds"] == SEEDS
-    assert defaults["losses"] == PAPER_LOSSES
+    assert defaults["losses"] == tuple(name for name in PAPER_LOSSES if name in probe_losses())
+
+
+def test_tables_of_other_formats(gar: Shell, tmp_path: Path) -> None:
+    """They are read as ``gar compare`` reads tables; errors name the file, and paths start from its folder."""
+    frame = pd.read_csv("clocks.csv")
+    frame.to_parquet("clocks.parquet")
+    frame.to_csv("clocks.tsv", sep="\t", index=False)
+    for name in ("clocks.parquet", "clocks.tsv"):
+        options = ("--target", "minutes", "--batch-size", "64")
+        assert "there are 42 training images" in gar.refused("images", "train", name, *options)
+        assert f"{name} has no column 'age'" in gar.refused("images", "train", name, "--target", "age")

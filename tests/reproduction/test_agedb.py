@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gar.metrics import METRICS
+from gar.registry import METRICS
 from gar.vision import read_images, write_clocks
 from gar_reproduction import agedb
 from gar_reproduction.pages.agedb import agedb_blocks
@@ -14,9 +14,10 @@ from tests.vision.conftest import small_network
 
 
 @pytest.fixture
-def few(small: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gar.vision.modules.resnet18", small_network)
     monkeypatch.setattr("gar.vision.encoder.resnet18", small_network)  # also where weights are read again
-    table = read_images(write_clocks(tmp_path / "clocks", count=100, size=32), number="minutes")
+    table = read_images(write_clocks(tmp_path / "clocks", count=100, size=32), target="minutes")
     monkeypatch.setattr(agedb, "agedb_table", lambda: table)
     monkeypatch.setattr(agedb, "default_scratch", lambda: tmp_path / "scratch")
     for name, value in {"EPOCHS": 1, "BATCH_SIZE": 16, "RATES": (0.01, 0.05), "DECAYS": (1e-4,), "SEEDS": (1, 2)}.items():
