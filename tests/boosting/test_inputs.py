@@ -38,6 +38,7 @@ CASES: tuple[tuple[str, Callable[[], Any], str], ...] = (
     ("missing group", lambda: GARObjective(groups=np.append(np.zeros(99), np.nan)), "groups has 1 missing of 100 values.* row 99 "),
     ("no group", lambda: GARObjective(groups=["a", None, "b", np.nan] * 25), "50 missing of 100 values, the first in row 1 "),
     ("group in a column", lambda: GARObjective(groups=pd.Series(["a", "b", None])), "1 missing of 3 values, the first in row 2 "),
+    ("pandas' NA", lambda: GARObjective(groups=pd.array([1, pd.NA, 2])), "1 missing of 3 values, the first in row 1 "),
     ("no day", lambda: GARObjective(groups=np.array(["2026-01-01", "NaT"], "M8[D]")), "1 missing of 2 values, the first in row 1 "),
     ("two outputs", lambda: GARObjective()(Y, np.stack([Y, Y], 1)), "predictions have shape .*fit one model per target"),
     ("negative weight", lambda: GARObjective()(Y, Y, -np.ones(100)), "sample_weight has minimum -1"),
@@ -48,7 +49,7 @@ CASES: tuple[tuple[str, Callable[[], Any], str], ...] = (
     ("alpha", lambda: GARObjective(alpha=-1.0), "alpha=-1.0 is out of range"),
     ("component", lambda: GARObjective(components=("mse",)), "component='mse' is unknown"),  # type: ignore[arg-type]
     ("warm-up", lambda: GARObjective(warm_up=-0.1), "warm_up=-0.1 is out of range"),
-    ("library", lambda: GARBoostRegressor(library="catboost").fit(X, Y), "library='catboost' is unknown"),  # type: ignore[arg-type]
+    ("library", lambda: GARBoostRegressor(library="catboost").fit(X, Y), "library='catboost' is unknown"),
     ("targets", lambda: GARBoostRegressor(library="lightgbm").fit(X, X), "LightGBM trains one target; use library='xgboost'"),
     ("groups to fit", lambda: GARBoostRegressor().fit(X, Y, groups=np.zeros(7)), "groups has 7 values, but there are 100 rows"),
     ("constant to fit", lambda: GARBoostRegressor().fit(X, np.ones(100)), "labels are constant"),
@@ -56,8 +57,8 @@ CASES: tuple[tuple[str, Callable[[], Any], str], ...] = (
     ("half a round", lambda: stopping(early_stopping_rounds=0.5), "early_stopping_rounds=0.5 is not a whole number"),
     ("one row held out", lambda: stopping(10), "validation_fraction=0.1 leaves 1 of 10 rows out .* a larger validation_fraction"),
     ("one row kept", lambda: stopping(5, validation_fraction=0.8), "leaves 4 of 5 rows .* 1 to train on.* a smaller validation_fr"),
-    ("parameter", lambda: GARBoostRegressor(max_depth=-1).fit(X, Y), "xgboost cannot grow these trees: value -1 for .*max_depth"),
-    ("leaves", lambda: GARBoostRegressor(library="lightgbm", max_depth=0).fit(X, Y), r"lightgbm cannot grow .*leaves\) > \(1\)$"),
+    ("parameter", lambda: GARBoostRegressor(max_depth=-1).fit(X, Y), "xgboost cannot train these trees: value -1 for .*max_depth"),
+    ("leaves", lambda: GARBoostRegressor(library="lightgbm", max_depth=0).fit(X, Y), r"lightgbm cannot train .*leaves\) > \(1\)$"),
     ("start", lambda: GARObjective.starting_score(with_nan()), "labels have 2 NaN"),
 )
 

@@ -1,8 +1,6 @@
 """The search: what is known already, what is missing, who computes it."""
 
-import sys
 from collections.abc import Hashable
-from contextlib import closing
 
 import numpy as np
 import torch
@@ -11,10 +9,9 @@ from gar.errors import whole_number
 from gar.search.backends import parallel_backend
 from gar.search.context import ALONE, RunContext
 from gar.search.fingerprints import model_keys
-from gar.search.progress import Progress
+from gar.search.loop import train_missing
 from gar.search.records import Records
-from gar.search.selection import best_score
-from gar.search.tasks import Job, as_table, one_thread, train_chunk
+from gar.search.tasks import Job, one_thread, train_chunk
 from gar.search.workers import WorkerPool
 from gar.stack import History, Models, StackData, TrainSettings, chunks
 from gar.stack.memory import check_memory
@@ -87,20 +84,14 @@ def _search(
     distinct, order = _distinct(models)
     history = History.empty(network_layout(data, settings), len(distinct), settings, dtype=dtype)
     store = None if context.records is None else Records(context.records, data, settings, device=job.device, dtype=dtype)
-    missing = np.arange(len(distinct)) if store is None else _recall(store, distinct, history)
-    known = len(distinct) - len(missing)
-    bar = Progress(sys.stderr if context.progress else None, len(distinct), known, settings.monitor, label=context.label)
-    bar.update(0, best_score(history, settings.monitor))
-    plan = [missing[places] for places in _cut(data, distinct.take(missing), settings, pool.size, chunk_size, dtype)]
-    table = as_table(data)
-    tasks = ((number, table, distinct.take(places), job) for number, places in enumerate(plan))
-    with closing(bar), one_thread():
-        for number, part in pool.run(train_chunk, tasks, shared=table, stop=context.is_late):
-            places = plan[number]
-            history.put(places, part)
-            if store is not None:
-                store.write(distinct.take(places), part)
-            bar.update(len(places), best_score(part, settings.monitor))
+
+    def cut(missing: Models) -> list[np.ndarray]:
+        return _cut(data, missing, settings, pool.size, chunk_size, dtype)
+
+    with one_thread():
+        train_missing(
+            history, data, distinct, train_chunk, job, store=store, cut=cut, monitor=settings.monitor, pool=pool, context=context
+        )
     return history if len(distinct) == len(models) else history.take(order)
 
 
@@ -112,16 +103,6 @@ def _distinct(models: Models) -> tuple[Models, np.ndarray]:
         first.setdefault(key, place)
     rank = {key: number for number, key in enumerate(first)}
     return models.take(list(first.values())), np.array([rank[key] for key in keys], dtype=np.int64)
-
-
-def _recall(store: Records, models: Models, history: History) -> np.ndarray:
-    """Enter what is recorded; returns the places of models that are not."""
-    missing = {key: place for place, key in enumerate(model_keys(models))}
-    for keys, part in store.read():
-        rows = [row for row, key in enumerate(keys) if key in missing]
-        places = [missing.pop(keys[row]) for row in rows]
-        history.put(np.array(places, dtype=np.int64), part.take(np.array(rows, dtype=np.int64)))
-    return np.array(list(missing.values()), dtype=np.int64)
 
 
 def _cut(
