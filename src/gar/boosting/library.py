@@ -15,8 +15,8 @@ from gar.errors import InputError
 from gar.registry import FAMILIES, NETWORKS
 from gar.validation import check_choice
 
-Objective = Callable[[np.ndarray, Any], tuple[np.ndarray, np.ndarray]]
-"""Returns gradient and curvature of predictions and the library's own data set."""
+Objective = Callable[..., tuple[np.ndarray, np.ndarray]]
+"""Returns gradient and curvature; libraries call it with predictions and their own data set."""
 
 LEAF_ROWS = 20
 """Rows that a leaf needs in a comparison: LightGBM's own default."""
@@ -33,13 +33,13 @@ class LabelledRows(NamedTuple):
 
 
 class TrainingTask(NamedTuple):
-    """What to train with a custom objective, from which constant, and the rows and metric of early stopping."""
+    """What to train with a custom objective, the rows and metric of early stopping, and the constant that training starts from."""
 
     rows: LabelledRows
     valid: LabelledRows | None
     objective: Objective
     metric: Callable[..., Any]
-    start: Any
+    start: Any = 0.0
 
 
 class Round(NamedTuple):

@@ -10,7 +10,7 @@ from sklearn.utils import check_array, check_consistent_length, check_random_sta
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
 from gar.boosting.inputs import check_group_length, group_codes
-from gar.boosting.library import LabelledRows, StoppingSettings, tree_library
+from gar.boosting.library import LabelledRows, StoppingSettings, TrainingTask, tree_library
 from gar.boosting.metrics import EarlyStoppingMetric
 from gar.boosting.objective import GARObjective
 from gar.boosting.training import TrainedTrees, train
@@ -108,7 +108,7 @@ class GARBoostRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         objective = GARObjective(**loss, groups=_at(codes, kept))
         metric = EarlyStoppingMetric(self.scoring, library=self.library, groups=_at(codes, held_out), **loss)
         valid = None if held_out is None else _take(rows, held_out)
-        self.model_ = train(library, _take(rows, kept), valid, objective, metric, self._settings(seed))
+        self.model_ = train(library, TrainingTask(_take(rows, kept), valid, objective, metric), self._settings(seed))
         self.n_estimators_ = self.model_.rounds
         return self
 

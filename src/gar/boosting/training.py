@@ -5,8 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gar.boosting.library import LabelledRows, Objective, StoppingSettings, TrainingTask, TreeLibrary
-from gar.boosting.metrics import EarlyStoppingMetric
+from gar.boosting.library import Objective, StoppingSettings, TrainingTask, TreeLibrary
 from gar.boosting.objective import GARObjective
 
 SMALL, LARGE = 1e-3, 1e12
@@ -51,22 +50,16 @@ class TrainedTrees:
         return self.label_scale.inverse_transform(pred if self.library.stores_start else self.start + pred)
 
 
-def train(
-    library: TreeLibrary,
-    rows: LabelledRows,
-    valid: LabelledRows | None,
-    objective: GARObjective,
-    metric: EarlyStoppingMetric,
-    settings: StoppingSettings,
-) -> TrainedTrees:
-    """Train trees; with validation rows, stop once the metric there has not improved for ``settings.patience`` rounds."""
-    median = objective.starting_score(rows.y, rows.weight)
+def train(library: TreeLibrary, task: TrainingTask, settings: StoppingSettings) -> TrainedTrees:
+    """Train trees from the median of the labels, on a scale that the library can work with."""
+    rows, valid = task.rows, task.valid
+    median = GARObjective.starting_score(rows.y, rows.weight)
     scale = label_scale(rows.y, rows.weight, median)
     start = scale.transform(median).tolist()
     rows = rows._replace(y=scale.transform(rows.y))
     valid = None if valid is None else valid._replace(y=scale.transform(valid.y))
     with library.translate_errors():
-        booster, used = library.train(TrainingTask(rows, valid, _rounded(objective), metric, start), settings)
+        booster, used = library.train(TrainingTask(rows, valid, _rounded(task.objective), task.metric, start), settings)
     return TrainedTrees(library, booster, used, start, scale)
 
 
@@ -94,7 +87,7 @@ def _deviation(y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
     return np.asarray(largest * np.sqrt(np.average(rest**2, axis=0, weights=weight)))
 
 
-def _rounded(objective: GARObjective) -> Objective:
+def _rounded(objective: Objective) -> Objective:
     """Return the objective with gradients rounded to few bits, before weights, so that their sums are exact.
 
     Splits often tie in small tables, and rounding errors of sums would decide. With exact sums, splits depend neither on the order
