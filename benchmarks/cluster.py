@@ -24,10 +24,9 @@ import joblib
 import numpy as np
 import torch
 
-from gar.search import RunContext, search
+from gar.search import RunContext, one_thread, search
 from gar.search.grid import even_share
 from gar.search.records import Records
-from gar.search.tasks import one_thread
 from gar.stack import Models, StackData, TrainSettings, chunks, train
 from gar_reproduction.experiments import UNIT_EXPERIMENTS, units
 from gar_reproduction.unit import Unit, flops

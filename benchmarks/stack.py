@@ -32,8 +32,8 @@ from benchmarks.timing import best_of_turns
 from gar.losses import registry
 from gar.search import RunContext, search
 from gar.stack import Models, StackData, TrainSettings, train
+from gar.stack.batches import models_in_chunk
 from gar.stack.objective import Labels, Objective, first_of_each_label
-from gar.stack.packing import models_in_chunk, network_layout
 from gar.stack.passes import ModelSpan
 
 RATES, DECAYS, ALPHAS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5), (1e-3, 1e-4, 1e-5), (0.1, 1.0, 10.0)
@@ -167,7 +167,7 @@ def _timing(rival: list[float], stacked: list[float]) -> Timing:
 
 def arithmetic_rate(data: StackData, settings: TrainSettings, *, rounds: int) -> Timing:
     """Training with evaluation against a matrix product of 2048."""
-    layout = network_layout(data, settings)
+    layout = settings.layout(data)
     models = Models.grid(
         learning_rates=np.geomspace(1e-4, 1e-2, models_in_chunk(layout, settings.batch_size, settings, torch.float32))
     )

@@ -1,4 +1,4 @@
-"""Boosted trees as scikit-learn users meet them."""
+"""Boosted trees as scikit-learn users call them."""
 
 import pickle
 from typing import Any
@@ -61,7 +61,7 @@ def test_weights_count_copies_and_order_does_not_matter(library: Any) -> None:
 
 @BOTH
 def test_groups_see_what_offsets_hide(library: Any) -> None:
-    """Offsets of groups that no feature knows, far larger than the signal: only pairs inside groups show it."""
+    """Offsets of groups are far larger than the signal, and no feature shows them: only pairs inside groups reveal the signal."""
     random = np.random.default_rng(0)
     groups = np.repeat(np.arange(60), 20)
     x = random.normal(size=(1200, 3))

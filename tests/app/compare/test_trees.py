@@ -1,4 +1,4 @@
-"""Boosted trees in a comparison: the same folds and the same choice as for networks, records, and models that are kept."""
+"""Boosted trees in a comparison: the same folds and selection as for networks, records, and saved models."""
 
 import json
 import re
@@ -26,7 +26,7 @@ from gar.boosting.library import LEAF_ROWS, leaf_rows, tree_library
 from gar.errors import InputError
 from gar.registry import FAMILIES
 from gar.search import RecordWarning, RunContext, select
-from gar.search.tasks import as_table
+from gar.search.grid import to_shared
 from gar.stack import StackData
 from tests.app.compare.tables import QUICK, compared, diabetes
 from tests.search.problem import StoppedContext
@@ -57,7 +57,7 @@ def test_every_family_has_its_rows(found: Compared) -> None:
 
 
 def own_training(library: str, chosen: Any, x: np.ndarray, y: np.ndarray, test: np.ndarray) -> np.ndarray:
-    """The same trees by the library's own loop, in its own words."""
+    """Train the same trees with the library's own loop and parameter names."""
     rounds, objective = chosen.epoch + 1, GARObjective(alpha=chosen.parameter)
     if library == "xgboost":
         params = {"max_depth": chosen.depth, "eta": chosen.learning_rate, "min_child_weight": 5, "subsample": 0.8, "seed": 123}
@@ -238,12 +238,12 @@ def test_groups_are_kept_together() -> None:
 
 @BOTH
 def test_a_fold_without_differences_is_a_failed_fit(library: Any) -> None:
-    """GAR has nothing to learn from constant labels, and says so at the first round."""
+    """GAR has no gradient for constant labels, which is an error at the first round."""
     x = np.random.default_rng(0).normal(size=(60, 2))
     data = StackData(x, np.append(np.ones(40), x[40:, 0]), [(np.arange(40), np.arange(40, 50), np.arange(50, 60))])
     job = tree_library(library), TreeSearchSettings(loss="gar", monitor="mae")
     models = TreeGrid.of(folds=1, seeds=(1,), depths=(2,), rates=(0.1,), parameters=(1.0,))
-    number, fitted = fit(7, as_table(data), models, job)
+    number, fitted = fit(7, to_shared(data), models, job)
     assert (number, fitted.metrics.shape) == (7, (1, 0, 2, 5))
     assert "labels are constant" in fitted.reasons[0]
     history = search_trees(data, models, *job)

@@ -11,7 +11,6 @@ from gar.app.report.results import Choice, Method, ParameterScore, Predictions
 from gar.errors import InputError
 from gar.metrics import LARGER_IS_BETTER, METRICS
 from gar.search import Selection, select
-from gar.search.fingerprints import model_columns
 from gar.search.selection import Measured
 from gar.stack import Models
 
@@ -61,7 +60,7 @@ def scores_on_test(chosen: dict[str, Selection]) -> dict[str, list[float]]:
 
 def choices(models: Models, places: np.ndarray, epochs: np.ndarray, numbers: np.ndarray) -> tuple[Choice, ...]:
     """Winners as plain data, each under the number of its fold or seed."""
-    depths = model_columns(models).get("depth")  # which trees have instead of a decay
+    depths = models.columns().get("depth")  # which trees have instead of a decay
     return tuple(
         Choice(
             fold=int(number),

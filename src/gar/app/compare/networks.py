@@ -14,7 +14,6 @@ from gar.losses import GARLoss, registry
 from gar.search import RunContext, Selection, retrain, search
 from gar.search.fingerprints import run_key
 from gar.stack import Fold, History, Models, Scaling, StackData, StackedMLP, TrainSettings
-from gar.stack.batches import scaled_rows
 
 
 class Searched(NamedTuple):
@@ -97,12 +96,12 @@ class ComponentWatch:
     def __init__(self, data: StackData, models: Models, settings: TrainSettings) -> None:
         self._loss = GARLoss(nan_policy="omit")
         folds = [data.folds[fold] for fold in models.fold.tolist()]
-        self._valid = [scaled_rows(data, fold, fold.valid, torch.empty(0)) for fold in folds]
+        self._valid = [data.scaled_rows(fold, fold.valid, torch.empty(0)) for fold in folds]
         empty = np.full((len(models), settings.epochs), np.nan)
         self.components: dict[str, np.ndarray] = {name: empty.copy() for name in self._loss.settings.components}
 
     def __call__(self, epoch: int, indices: np.ndarray, networks: StackedMLP) -> None:
-        for row, index in zip(networks.table, indices.tolist(), strict=True):
+        for row, index in zip(networks.weights, indices.tolist(), strict=True):
             x, y = self._valid[index]
             predictions = StackedMLP(networks.layout, row[None])(x).predictions[0]
             for name, value in self._loss.components_of(predictions, y).items():

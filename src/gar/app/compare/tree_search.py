@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import islice, product
 from typing import Any
 
@@ -16,11 +16,9 @@ from gar.errors import InputError
 from gar.metrics import Evaluator
 from gar.registry import METRICS
 from gar.search.context import ALONE, RunContext
-from gar.search.fingerprints import FORMAT, column_keys, fingerprint, model_columns, model_keys
-from gar.search.loop import train_missing
-from gar.search.record_folder import NAME_DIGITS, RecordFolder, put_aside
-from gar.search.tasks import Table, as_data
-from gar.search.workers import WorkerPool
+from gar.search.fingerprints import FORMAT, fingerprint
+from gar.search.grid import SharedData, from_shared, read_records, train_chunks
+from gar.search.records import NAME_DIGITS, RecordFolder, put_aside
 from gar.stack import SPLITS, Fold, Models, StackData
 
 
@@ -39,12 +37,6 @@ class TreeGrid(Models):
         rows = list(product(range(folds), seeds, depths, rates, parameters or (0.0,)))
         fold, seed, depth, rate, parameter = zip(*rows, strict=True)
         return TreeGrid(depth=depth, fold=fold, seed=seed, learning_rate=rate, parameter=parameter if parameters else None)
-
-    def take(self, places: Sequence[int] | np.ndarray) -> "TreeGrid":
-        """Return the models at these indices, in this order."""
-        index = np.asarray(places, dtype=np.int64)
-        columns: dict[str, Any] = {name: None if column is None else column[index] for name, column in vars(self).items()}
-        return TreeGrid(**columns)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,56 +74,50 @@ class RoundHistory:
     """Metrics of every model after every round, ``(G, rounds, splits, metrics)``; NaN after a model has stopped."""
 
     metrics: np.ndarray
+    fold: np.ndarray
+    """The fold of every model, ``(G,)``."""
     failed_epoch: np.ndarray
     """0 for a model that could not be trained at all, -1 for others, ``(G,)``."""
     reasons: np.ndarray
     """Why these could not be trained, and empty text for others, ``(G,)``."""
-    nothing: str = ""
-    """Why a fold has no trees at all: nothing can be selected, and asking for a metric is an error."""
 
     @staticmethod
-    def empty(models: int, rounds: int) -> "RoundHistory":
+    def empty(models: Models, rounds: int) -> "RoundHistory":
         """Return a history to fill in."""
-        shape = (models, rounds, len(SPLITS), len(METRICS))
-        return RoundHistory(np.full(shape, np.nan), np.full(models, -1), np.full(models, "", dtype=object))
+        metrics = np.full((len(models), rounds, len(SPLITS), len(METRICS)), np.nan)
+        return RoundHistory(metrics, models.fold, np.full(len(models), -1), np.full(len(models), "", dtype=object))
 
     @staticmethod
-    def of_model(metrics: np.ndarray, reason: str) -> "RoundHistory":
-        """Return the history of one model from its ``(rounds, splits, metrics)``; without any rounds, it failed for this reason."""
-        return RoundHistory(metrics[None], np.array([-1 if len(metrics) else 0]), np.array([reason], dtype=object))
+    def of_model(model: Models, metrics: np.ndarray, reason: str) -> "RoundHistory":
+        """Return the history of one model with its ``(rounds, splits, metrics)``; without any rounds, it failed for this reason."""
+        return RoundHistory(metrics[None], model.fold, np.array([-1 if len(metrics) else 0]), np.array([reason], dtype=object))
 
     def __len__(self) -> int:
         return len(self.metrics)
 
     def of(self, split: str, metric: str) -> np.ndarray:
-        """Return one metric on one split, ``(G, rounds)``; raise an error with the reason if a fold has no trees at all."""
-        if self.nothing:
-            raise InputError(self.nothing)
+        """Return one metric on one split, ``(G, rounds)``; raise an error with the reason if no model of a fold was trained."""
+        for fold in np.unique(self.fold).tolist():
+            mine = np.flatnonzero(self.fold == fold)
+            if (self.failed_epoch[mine] == 0).all():
+                raise InputError(f"no trees of fold {fold} could be trained: {self.reasons[mine[0]]}")
         values: np.ndarray = self.metrics[:, :, SPLITS.index(split), METRICS[metric].index]
         return values
 
-    def take(self, places: np.ndarray) -> "RoundHistory":
+    def take(self, indices: np.ndarray) -> "RoundHistory":
         """Return the history of the models at these indices."""
-        return RoundHistory(self.metrics[places], self.failed_epoch[places], self.reasons[places])
+        return RoundHistory(self.metrics[indices], self.fold[indices], self.failed_epoch[indices], self.reasons[indices])
 
-    def put(self, places: np.ndarray, part: "RoundHistory") -> None:
+    def put(self, indices: np.ndarray, part: "RoundHistory") -> None:
         """Enter the history of the models at these indices, which may have fewer rounds."""
-        self.metrics[places, : part.metrics.shape[1]] = part.metrics
-        self.failed_epoch[places], self.reasons[places] = part.failed_epoch, part.reasons
-
-    def finished(self, folds: np.ndarray) -> "RoundHistory":
-        """Return the history of a complete search, which knows whether a fold has no trees at all; ``folds`` are the models'."""
-        for fold in np.unique(folds).tolist():
-            mine = np.flatnonzero(folds == fold)
-            if (self.failed_epoch[mine] == 0).all():
-                return replace(self, nothing=f"no trees of fold {fold} could be trained: {self.reasons[mine[0]]}")
-        return self
+        self.metrics[indices, : part.metrics.shape[1]] = part.metrics
+        self.failed_epoch[indices], self.reasons[indices] = part.failed_epoch, part.reasons
 
 
 def tree_key(data: StackData, library: TreeLibrary, settings: TreeSearchSettings) -> str:
     """Return the fingerprint of everything that all fits of a search share."""
     leaves = [leaf_rows(len(fold.train)) for fold in data.folds]
-    return fingerprint((FORMAT, __version__, library.name, library.version, asdict(settings), leaves, data))
+    return fingerprint((FORMAT, __version__, library.name, library.version, settings, leaves, data))
 
 
 class TreeRecords:
@@ -145,43 +131,38 @@ class TreeRecords:
     def read(self) -> Iterator[tuple[list[Hashable], RoundHistory]]:
         """Yield the key and the history of every recorded model; files that cannot be used are put aside with a warning."""
         for path, arrays in self._files.read():
-            columns = {name.removeprefix("model."): arrays[name] for name in sorted(arrays) if name.startswith("model.")}
-            metrics, reason = arrays.get("metrics"), arrays.get("reason")
-            if not columns or metrics is None or reason is None:
-                put_aside(path, "its model, metrics or reason are missing")
-            elif metrics.ndim != 3 or len(metrics) > self._rounds or metrics.shape[1:] != (len(SPLITS), len(METRICS)):
+            try:
+                model = TreeGrid(**{name.removeprefix("model."): arrays[name] for name in arrays if name.startswith("model.")})
+                metrics, reason = arrays["metrics"], str(arrays["reason"])
+            except (KeyError, TypeError, ValueError) as error:
+                put_aside(path, f"its model, metrics or reason cannot be read: {error}")
+                continue
+            if metrics.ndim != 3 or len(metrics) > self._rounds or metrics.shape[1:] != (len(SPLITS), len(METRICS)):
                 put_aside(path, "its metrics are of the wrong shape")
             else:
-                yield column_keys(columns), RoundHistory.of_model(metrics, str(reason))
+                yield model.identities(), RoundHistory.of_model(model, metrics, reason)
 
     def write(self, models: TreeGrid, history: RoundHistory) -> None:
         """Record the history of a single model."""
-        columns = {f"model.{name}": column for name, column in model_columns(models).items()}
+        columns = {f"model.{name}": column for name, column in models.columns().items()}
         values = {"metrics": history.metrics[0], "reason": np.array(history.reasons[0])}
-        self._files.write(fingerprint((self._key, model_keys(models)))[:NAME_DIGITS], columns | values)
+        self._files.write(fingerprint((self._key, models.identities()))[:NAME_DIGITS], columns | values)
 
 
 def search_trees(
     data: StackData, models: TreeGrid, library: TreeLibrary, settings: TreeSearchSettings, *, context: RunContext = ALONE
 ) -> RoundHistory | None:
     """Fit all models, as :func:`gar.search.search` does with networks; return None if the deadline passed before all were done."""
-    history = RoundHistory.empty(len(models), settings.rounds)
-    is_complete = train_missing(
-        history,
-        data,
-        models,
-        fit,
-        (library, settings),
-        store=None if context.records is None else TreeRecords(context.records, data, library, settings),
-        cut=lambda missing: list(np.arange(len(missing))[:, None]),  # every model alone
-        monitor=settings.monitor,
-        pool=WorkerPool(context.workers),
-        context=context,
-    )
-    return history.finished(models.fold) if is_complete else None
+    history = RoundHistory.empty(models, settings.rounds)
+    store = None if context.records is None else TreeRecords(context.records, data, library, settings)
+    missing = np.arange(len(models)) if store is None else read_records(store, models, history)
+    plan, job = list(missing[:, None]), (library, settings)  # every model is a chunk
+    with context.worker_pool() as pool:
+        is_complete = train_chunks(fit, job, data, models, plan, history, store, settings.monitor, pool, context)
+    return history if is_complete else None
 
 
-def fit(number: int, table: Table, models: TreeGrid, job: tuple[TreeLibrary, TreeSearchSettings]) -> tuple[int, RoundHistory]:
+def fit(number: int, shared: SharedData, models: TreeGrid, job: tuple[TreeLibrary, TreeSearchSettings]) -> tuple[int, RoundHistory]:
     """Train a single model until its validation value no longer improves; one that cannot be trained has a reason instead."""
     library, settings = job
     sign, valid, metric = METRICS[settings.monitor].sign, SPLITS.index("valid"), METRICS[settings.monitor].index
@@ -189,7 +170,7 @@ def fit(number: int, table: Table, models: TreeGrid, job: tuple[TreeLibrary, Tre
     best, best_round, reason = -np.inf, 0, ""
     try:
         with library.translate_errors():
-            for scores in islice(_scores_by_round(as_data(table), models, library, settings), settings.rounds):
+            for scores in islice(_scores_by_round(from_shared(shared), models, library, settings), settings.rounds):
                 values.append(scores)
                 if sign * scores[valid, metric] > best:
                     best, best_round = sign * scores[valid, metric], len(values)
@@ -197,7 +178,7 @@ def fit(number: int, table: Table, models: TreeGrid, job: tuple[TreeLibrary, Tre
                     break
     except InputError as error:  # such as constant labels, of which GAR has no gradient
         reason = "" if values else str(error)
-    return number, RoundHistory.of_model(np.array(values).reshape(-1, len(SPLITS), len(METRICS)), reason)
+    return number, RoundHistory.of_model(models, np.array(values).reshape(-1, len(SPLITS), len(METRICS)), reason)
 
 
 def _scores_by_round(data: StackData, models: TreeGrid, library: TreeLibrary, settings: TreeSearchSettings) -> Iterator[np.ndarray]:

@@ -67,7 +67,7 @@ class TableModel:
         )
 
     def _tensors(self) -> dict[str, Tensor]:
-        tensors = {"networks": self.networks.table.contiguous()}
+        tensors = {"networks": self.networks.weights.contiguous()}
         for name in _SCALINGS:
             scalings = [scaling for scaling in getattr(self, name) if scaling is not None]
             if scalings:
