@@ -7,9 +7,9 @@
     python -m benchmarks.boosting overhead                    # whole training on a million rows, in turns
 
 Every objective gets the same grid: two depths, two learning rates, and two values of its parameter (GAR's alpha 1 and 10, Huber's
-slope 1 and the standard deviation of the labels, two seeds for the others). The validation rows of a fold choose among these and the
-rounds, for each metric by itself; the test rows, which no choice has seen, give the number. On grouped tables there is one depth
-and one rate, and correlations are those within groups.
+slope 1 and the standard deviation of the labels, two seeds for the others). The validation rows of a fold choose among these and
+the rounds, for each metric by itself; the test rows, which no choice has seen, give the number. On grouped tables there is one
+depth and one rate, and correlations are those within groups.
 """
 
 import argparse
