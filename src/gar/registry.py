@@ -170,15 +170,11 @@ def register(name: str, spec: LossSpec) -> None:
         >>> LOSSES["log_cosh"].title
         'Log-cosh'
     """
-    _add(_LOSSES, name, spec, "loss", "log_cosh")
-
-
-def _add(specs: dict[str, Any], name: str, spec: Any, kind: str, example: str) -> None:
     if not name.isidentifier():
-        raise InputError(f"name={name!r} cannot name a {kind}; use letters, digits and underscores, such as {example!r}")
-    if specs.get(name, spec) != spec:
-        raise InputError(f"a {kind} named {name!r} ({specs[name].title}) exists already; choose another name")
-    specs[name] = spec
+        raise InputError(f"name={name!r} cannot name a loss; use letters, digits and underscores, such as 'log_cosh'")
+    if _LOSSES.get(name, spec) != spec:
+        raise InputError(f"a loss named {name!r} ({_LOSSES[name].title}) exists already; choose another name")
+    _LOSSES[name] = spec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,4 +251,8 @@ def register_family(name: str, spec: FamilySpec) -> None:
         name: letters, digits and underscores, as in ``--models``.
         spec: its title, the losses that it can be trained with, and its :class:`gar.boosting.library.TreeLibrary`.
     """
-    _add(_FAMILIES, name, spec, "model", "catboost")
+    if not name.isidentifier():
+        raise InputError(f"name={name!r} cannot name a model; use letters, digits and underscores, such as 'catboost'")
+    if _FAMILIES.get(name, spec) != spec:
+        raise InputError(f"a model named {name!r} ({_FAMILIES[name].title}) exists already; choose another name")
+    _FAMILIES[name] = spec
