@@ -28,15 +28,9 @@ from gar.stack import SPLITS
 T = TypeVar("T")
 
 
-def check_workers(workers: object) -> None:
-    """Raise an error if this is not a number of workers."""
-    if isinstance(workers, bool) or not isinstance(workers, Integral) or workers == 0:
-        raise InputError(f"workers={workers!r} is not a number of workers; use 1 or more, or -1 for one per core")
-
-
 @dataclass(frozen=True, kw_only=True)
 class RunContext:
-    """Where and how to compute; shared by searches, comparisons and the reproduction of the paper.
+    """Where and how to compute; one context is shared by all searches of a run.
 
     Args:
         records: folder for finished work; the same run continues from it. None keeps nothing.
@@ -57,7 +51,8 @@ class RunContext:
     deadline: float | None = None
 
     def __post_init__(self) -> None:
-        check_workers(self.workers)
+        if isinstance(self.workers, bool) or not isinstance(self.workers, Integral) or self.workers == 0:
+            raise InputError(f"workers={self.workers!r} is not a number of workers; use 1 or more, or -1 for one per core")
 
     @contextmanager
     def worker_pool(self) -> "Iterator[WorkerPool]":
@@ -117,7 +112,6 @@ class WorkerPool:
     """
 
     def __init__(self, workers: int) -> None:
-        check_workers(workers)
         self._workers, self._backend = workers, CURRENT.get()
         self._is_on_cluster = self._backend is not None and self._backend.is_cluster
         self.size: int = joblib.effective_n_jobs(workers)
@@ -134,7 +128,7 @@ class WorkerPool:
         """
         if stop():
             return
-        with one_thread(), closing(self._results(function, tasks, shared)) as results:
+        with closing(self._results(function, tasks, shared)) as results:
             for result in results:
                 yield result
                 if stop():

@@ -113,7 +113,7 @@ def train_chunks(
     """
     shared, left = to_shared(data), sum(map(len, plan))
     tasks = ((number, shared, models.take(indices), job) for number, indices in enumerate(plan))
-    with context.show_progress(len(models), len(models) - left, monitor) as line:
+    with context.show_progress(len(models), len(models) - left, monitor) as line, one_thread():
         line.update(0, best_score(history.metrics, monitor))
         for number, part in pool.run(function, tasks, shared=shared, stop=context.is_late):
             history.put(plan[number], part)

@@ -16,7 +16,8 @@ from gar.stack.network import ALIGNMENT, GATE_GAIN, LayerViews, Layout
 # ---- Bit-exactness: a model's numbers do not depend on its index in the stack, nor on the number of models (docs/bit-exactness.md)
 
 MODEL_STEP = 16
-"""Models that share one matrix product do so in groups of this size, for the same reason; the last group is padded with zeros."""
+"""Models that share one matrix product do so in groups of this size, the last one padded with zeros, so that the shape of a product
+does not depend on the number of models."""
 
 
 def padded(gradient: Tensor, columns: int) -> Tensor:
