@@ -14,7 +14,7 @@ from sklearn.tree import DecisionTreeRegressor
 from gar import InputError, registry
 from gar.app.models import TreeModel, load_model
 from gar.boosting import GARBoostRegressor
-from gar.boosting.library import Round, RoundSettings, TreeLibrary, check_features, leaf_rows, tree_library
+from gar.boosting.library import Round, RoundSettings, TreeLibrary, leaf_rows, tree_library
 from gar.registry import FAMILIES, FamilySpec, register_family
 from gar.search import RunContext
 from tests.app.compare.tables import QUICK, compared, diabetes
@@ -55,7 +55,7 @@ class DecisionTrees(TreeLibrary):
 
     def from_text(self, text: str, features: int) -> Any:
         booster = json.loads(text)
-        check_features(booster["features"], features)
+        self.check_features(booster["features"], features)
         return booster
 
     def predict(self, booster: Any, x: np.ndarray, rounds: int | None = None) -> np.ndarray:

@@ -147,6 +147,12 @@ class TreeLibrary(ABC):
     def from_text(self, text: str, features: int) -> Any:
         """Return the model of such a text; raise ValueError if it is none, or has another number of features."""
 
+    @staticmethod
+    def check_features(count: int, expected: int) -> None:
+        """Raise ValueError unless trees have as many features as the encoded table."""
+        if count != expected:
+            raise ValueError(f"trees for {count} features, but the table is encoded as {expected}")
+
     @abstractmethod
     def predict(self, booster: Any, x: np.ndarray, rounds: int | None = None) -> np.ndarray:
         """Return predictions of the first ``rounds`` rounds; None takes all, in one thread."""
@@ -158,12 +164,6 @@ class TreeLibrary(ABC):
     def metric_result(self, name: str, value: float, *, larger_is_better: bool, from_sklearn: bool) -> Any:
         """Return a metric in the form that early stopping expects, in ``train`` or in the scikit-learn interface."""
         return name, value, larger_is_better
-
-
-def check_features(count: int, expected: int) -> None:
-    """Raise an error unless trees have as many features as the encoded table."""
-    if count != expected:
-        raise ValueError(f"trees for {count} features, but the table is encoded as {expected}")
 
 
 def tree_library(name: str) -> TreeLibrary:

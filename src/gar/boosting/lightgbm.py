@@ -5,17 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from gar.boosting.library import (
-    LEAF_ROWS,
-    Round,
-    RoundSettings,
-    StoppingSettings,
-    TrainingTask,
-    TreeLibrary,
-    TreeSettings,
-    check_features,
-    leaf_rows,
-)
+from gar.boosting.library import LEAF_ROWS, Round, RoundSettings, StoppingSettings, TrainingTask, TreeLibrary, leaf_rows
 
 _LOSSES = {"mae": "l1", "mse": "l2", "huber": "huber", "gar": "none"}
 """LightGBM's names of losses; a custom objective has none."""
@@ -81,7 +71,7 @@ class LightGBM(TreeLibrary):
             booster = self.module.Booster(model_str=text)
         except self.module.basic.LightGBMError as error:
             raise ValueError(str(error)) from error
-        check_features(booster.num_feature(), features)
+        self.check_features(booster.num_feature(), features)
         return booster
 
     def predict(self, booster: Any, x: np.ndarray, rounds: int | None = None) -> np.ndarray:
@@ -101,7 +91,7 @@ def _cached_predictions(booster: Any) -> list[np.ndarray]:
     return collected
 
 
-def _params(settings: TreeSettings, threads: int) -> dict[str, Any]:
+def _params(settings: RoundSettings | StoppingSettings, threads: int) -> dict[str, Any]:
     return {
         "max_depth": settings.max_depth,
         "learning_rate": settings.learning_rate,

@@ -6,16 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gar.boosting.library import (
-    Round,
-    RoundSettings,
-    StoppingSettings,
-    TrainingTask,
-    TreeLibrary,
-    TreeSettings,
-    check_features,
-    leaf_rows,
-)
+from gar.boosting.library import Round, RoundSettings, StoppingSettings, TrainingTask, TreeLibrary, leaf_rows
 
 MIN_CHILD_WEIGHT = 5.0
 """Weight that a leaf needs in a comparison; with 1, XGBoost's own default, trees overfit a noisy table."""
@@ -69,14 +60,14 @@ class XGBoost(TreeLibrary):
     def from_text(self, text: str, features: int) -> Any:
         booster = self.module.Booster({"nthread": 1})
         booster.load_model(bytearray(text.encode()))
-        check_features(booster.num_features(), features)
+        self.check_features(booster.num_features(), features)
         return booster
 
     def predict(self, booster: Any, x: np.ndarray, rounds: int | None = None) -> np.ndarray:
         return np.asarray(booster.inplace_predict(x, iteration_range=(0, rounds or 0)), dtype=np.float64)
 
 
-def _params(settings: TreeSettings, min_child_weight: float, threads: int) -> dict[str, Any]:
+def _params(settings: RoundSettings | StoppingSettings, min_child_weight: float, threads: int) -> dict[str, Any]:
     return {
         "max_depth": settings.max_depth,
         "learning_rate": settings.learning_rate,
