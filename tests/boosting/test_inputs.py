@@ -1,5 +1,7 @@
 """Bad input to the objective: one clear error, from the function itself and through both libraries."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -96,6 +98,17 @@ def test_nan_labels_reach_the_user_as_an_error() -> None:
 
 
 def test_without_the_library_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "lightgbm", None)
+    monkeypatch.setitem(sys.modules, "lightgbm", None)
     with pytest.raises(InputError, match=r"lightgbm is not installed; use pip install 'gar\[boosting\]'"):
         GARBoostRegressor(library="lightgbm").fit(X, Y)
+
+
+def test_pandas_is_not_needed() -> None:
+    """Neither library needs it, and the extra does not install it."""
+    code = (
+        "import sys; sys.modules['pandas'] = None; import numpy as np; from gar.boosting import GARBoostRegressor\n"
+        "x = np.random.default_rng(0).normal(size=(60, 2)); groups = ['a', 'b', 3] * 20\n"
+        "for library in ('xgboost', 'lightgbm'):\n"
+        "    GARBoostRegressor(library=library, n_estimators=2).fit(x, x[:, 0], groups=groups).predict(x)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
