@@ -11,7 +11,7 @@ from torch import nn
 from gar.errors import InputError
 from gar.metrics import all_metrics
 from gar.registry import LOSSES, PAPER_LOSSES
-from gar.search.grid import Job, SharedData
+from gar.search.grid import Job, SharedData, train_chunk
 from gar.stack import History, Layout, Models, TrainSettings, batch_sizes, row_orders, train
 from gar.vision.defaults import LEARNING_RATES, WEIGHT_DECAYS
 from gar.vision.probe import (

@@ -9,13 +9,11 @@ from gar.errors import InputError
 from gar.estimators.presets import PAPER_PRESET, train_settings
 from gar.losses import registry
 from gar.metrics import METRICS
+from gar.registry import FAMILIES
 from gar.stack import Models, TrainSettings
 from gar.validation import check_choice
 
 NETWORKS = "mlp"
-FAMILIES = (NETWORKS, "xgboost", "lightgbm")
-"""Kinds of models: networks, and boosted trees of two libraries."""
-
 PAPER_LOSSES = tuple(name for name in registry if name != "mae_pearson")
 """The methods of the paper's tables. MAE-Pearson is one of its two curves only."""
 
@@ -44,8 +42,8 @@ class Options:
 
     Args:
         losses: names of :data:`gar.losses.registry`; None is the paper's nine.
-        families: kinds of models, of :data:`FAMILIES`. Boosted trees have a small grid of their own (depth and rate), and rounds by
-            early stopping; of the options below, they know ``folds``, ``seed`` and ``metric``.
+        families: kinds of models, of :data:`gar.registry.FAMILIES`. Boosted trees have a small grid of their own (depth and rate),
+            and rounds by early stopping; of the options below, they know ``folds``, ``seed`` and ``metric``.
         parameters: values to try of the tuned parameter, by loss; others try the registry's grid.
         preset: ``"paper"`` takes the paper's recipe: SGD, its grids, networks and schedule, raw labels.
         learning_rates: to try.
@@ -84,7 +82,7 @@ class Options:
         if not self.families:
             raise InputError(f"no kind of model is chosen; name at least one of {', '.join(FAMILIES)}")
         for name in self.families:
-            check_choice(name, FAMILIES, "model")
+            check_choice(name, tuple(FAMILIES), "model")
         for name, values in self.parameters.items():
             if registry[name].parameter is None or not values:
                 raise InputError(f"{name} is given the values {list(values)}, but has no such parameter; leave it out")

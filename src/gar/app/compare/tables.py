@@ -72,7 +72,7 @@ def _family(name: str) -> Family:
         return Networks()
     from gar.app.compare.trees import BoostedTrees  # imports scikit-learn, which networks do without
 
-    return BoostedTrees("xgboost" if name == "xgboost" else "lightgbm")
+    return BoostedTrees(name)
 
 
 def _fitting(families: Sequence[Family]) -> str:

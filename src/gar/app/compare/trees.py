@@ -1,19 +1,17 @@
-"""Boosted trees as families: XGBoost and LightGBM, with the losses that trees can be grown with."""
+"""Boosted trees as families: one for every tree library, with the losses that it can be trained with."""
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 from gar.app.compare.families import Trial, Winners
 from gar.app.compare.options import Options
 from gar.app.compare.preparing import Prepared
-from gar.app.compare.tree_search import TreeGrid, TreePlan, growths, search_trees, tree_key
+from gar.app.compare.tree_search import TreeGrid, TreeSearchSettings, search_trees, train_targets, tree_key
 from gar.app.models import TreeModel
-from gar.app.models.trees import Trees
-from gar.app.report.style import FAMILIES
-from gar.boosting.libraries import imported
-from gar.boosting.metrics import Library
-from gar.boosting.rounds import LOSSES
-from gar.losses import registry
+from gar.app.models.trees import TargetModel
+from gar.boosting.library import tree_library
+from gar.registry import FAMILIES, LOSSES
 from gar.search import RunContext, Selection
 
 DEPTHS, RATES = (3, 6), (0.05, 0.2)
@@ -22,57 +20,59 @@ DEPTHS, RATES = (3, 6), (0.05, 0.2)
 class BoostedTrees:
     """Trees of one library."""
 
-    losses = LOSSES
-
-    def __init__(self, library: Library) -> None:
-        self.name: Library = library
+    def __init__(self, name: str) -> None:
+        self.name, self._library = name, tree_library(name)
+        self._title, self.losses = FAMILIES[name].title, FAMILIES[name].losses or tuple(LOSSES)
 
     def title_of(self, loss: str) -> str:
-        return f"{registry[loss].title} ({FAMILIES[self.name]})"
+        return f"{LOSSES[loss].title} ({self._title})"
 
     def check(self) -> None:
-        imported(self.name)
+        _ = self._library.module
 
     def attempt(self, loss: str, prepared: Prepared, options: Options, run: RunContext) -> Trial | None:
-        models, plan, title = self._grid(loss, options), self._plan(loss, options), self.title_of(loss)
-        with run.stopwatch(tree_key(prepared.data, plan)) as watch:
-            history = search_trees(prepared.data, models, plan, context=run.labelled(f"{prepared.source.name}: {title:<16}"))
+        models, settings, title = self._grid(loss, options), self._settings(loss, options), self.title_of(loss)
+        context = run.labelled(f"{prepared.source.name}: {title:<16}")
+        with run.stopwatch(tree_key(prepared.data, self._library, settings)) as watch:
+            history = search_trees(prepared.data, models, self._library, settings, context=context)
             seconds = watch.seconds
         return None if history is None else Trial(loss, self.name, title, models, history, seconds)
 
     def train_again(self, trial: Trial, best: Selection, prepared: Prepared, options: Options) -> Winners:
-        models, plan = trial.models.take(best.model), self._plan(trial.loss, options)
+        models, settings = trial.models.take(best.model), self._settings(trial.loss, options)
         assert isinstance(models, TreeGrid)
-        trees = [self._grown(models, place, plan, rounds, prepared) for place, rounds in enumerate((best.epoch + 1).tolist())]
+        rounds = (best.epoch + 1).tolist()
+        trees = [self._retrained(models, index, settings, count, prepared) for index, count in enumerate(rounds)]
         about = trial.about(prepared, best.metric)
         model = TreeModel(library=self.name, trees=trees, encoders=prepared.encoders, targets=prepared.source.targets, about=about)
         return Winners(model, {})
 
-    @staticmethod
-    def _grown(models: TreeGrid, place: int, plan: TreePlan, rounds: int, prepared: Prepared) -> list[Trees]:
-        """The winner of a fold, with as many rounds as were best."""
-        fold = prepared.data.folds[int(models.fold[place])]
-        targets = growths(prepared.data, fold, plan.recipe(models, place), ())
-        for one in targets:
-            for _ in range(rounds):
-                one.trees.grow()
-        return [Trees(one.trees.text(), one.center, one.scale) for one in targets]
+    def _retrained(
+        self, models: TreeGrid, index: int, settings: TreeSearchSettings, rounds: int, prepared: Prepared
+    ) -> list[TargetModel]:
+        """Train the winner of a fold once more, with its best number of rounds."""
+        fold = prepared.data.folds[int(models.fold[index])]
+        with self._library.translate_errors():
+            targets = train_targets(prepared.data, fold, self._library, settings.of_model(models, index), ())
+            last = [(next(islice(trained, rounds - 1, None)), scale) for trained, scale in targets]
+        return [TargetModel(self._library.to_text(one.booster), *map(float, scale)) for one, scale in last]
 
     def settings(self, prepared: Prepared, options: Options) -> Mapping[str, Any]:
-        plan = self._plan("mae", options)
+        settings = self._settings("mae", options)
         return {
-            self.name: f"version {imported(self.name).__version__}",
+            self.name: f"version {self._library.version}",
             "tree_depths": list(DEPTHS),
             "tree_rates": list(RATES),
-            "tree_rounds": f"up to {plan.rounds}, until {plan.patience} did not improve validation {plan.monitor}",
-            "tree_subsample": plan.subsample,
+            "tree_rounds": f"up to {settings.rounds}, until {settings.patience} did not improve validation {settings.monitor}",
+            "tree_subsample": settings.subsample,
         }
 
     @staticmethod
     def _grid(loss: str, options: Options) -> TreeGrid:
-        """As many tries for every loss: those without a parameter have three seeds, as networks have."""
+        """Return equally many models for every loss: those without a parameter have three seeds, as networks have."""
         seeds, parameters = options.tries(loss)
         return TreeGrid.of(folds=options.folds, seeds=seeds, depths=DEPTHS, rates=RATES, parameters=parameters)
 
-    def _plan(self, loss: str, options: Options) -> TreePlan:
-        return TreePlan(library=self.name, loss=loss, monitor=options.metric)
+    @staticmethod
+    def _settings(loss: str, options: Options) -> TreeSearchSettings:
+        return TreeSearchSettings(loss=loss, monitor=options.metric)
