@@ -5,10 +5,10 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from gar.app.tables.unpacking import extract
 from gar.errors import InputError
 from gar_reproduction.data.catalog import DataSet, File, describe
 from gar_reproduction.data.download import DownloadError, Progress, download
+from gar_reproduction.data.extraction import extract
 from gar_reproduction.data.home import UCI_URL, Folder, available, data_home, find, how_to_get, located, path, sha256_of
 
 LARGEST = 1 << 28

@@ -46,8 +46,8 @@ def prepare(source: Source, options: Options) -> Prepared:
     parts = _parts(kept, options)
     check_labels(kept.labels, [repr(name) for name in kept.targets])
     notes += _on_equal_labels(kept, parts, options.metric)
-    encoder = Encoder.plan(kept.features)
-    encoded = encode_folds(encoder, kept.features, kept.labels, parts, labels="train" if options.scale_labels else "raw")
+    encoder = Encoder.infer(kept.features)
+    encoded = encode_folds(encoder, kept.features, kept.labels, parts, scale_labels=options.scale_labels)
     return Prepared(
         source=kept,
         data=encoded.data,

@@ -12,10 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gar.app.tables import labels_of
-from gar.app.tables.columns import holds_numbers, numbers
-from gar.app.tables.delimited import TextForm
-from gar.app.tables.reading import read_file
+from gar.app.tables import read_with_notes, target_values
+from gar.app.tables.columns import is_numeric, to_floats
 from gar.errors import InputError
 
 DIABETES = "diabetes"
@@ -59,7 +57,7 @@ def source_of_file(
         delimiter: of text; None finds out.
         encoding: of text; None finds out.
     """
-    frame, notes = read_file(path, TextForm(delimiter=delimiter, encoding=encoding))
+    frame, notes = read_with_notes(path, delimiter=delimiter, encoding=encoding)
     source = source_of_frame(frame, targets=targets, group=group, drop=drop, name=Path(path).stem, source=Path(path).name)
     return replace(source, notes=(*notes, *source.notes))
 
@@ -93,7 +91,7 @@ def source_of_frame(
         title=name,
         source=source,
         features=features,
-        labels=labels_of(frame, wanted),
+        labels=target_values(frame, wanted),
         targets=tuple(wanted),
         groups=groups,
         notes=notes,
@@ -181,9 +179,9 @@ def _without_index(features: pd.DataFrame, first: str) -> tuple[pd.DataFrame, tu
 
 def _counts_rows(series: pd.Series) -> bool:
     """Whether it is 0, 1, 2 and so on, or 1, 2, 3."""
-    if not holds_numbers(series) or len(series) == 0:
+    if not is_numeric(series) or len(series) == 0:
         return False
-    values = numbers(series)
+    values = to_floats(series)
     return values[0] in (0, 1) and np.array_equal(values - values[0], np.arange(len(values)))
 
 
