@@ -1,4 +1,4 @@
-"""What a comparison leaves in its folder."""
+"""A comparison leaves its report, records and model in a folder."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -9,18 +9,19 @@ from gar.app.compare import compare_and_report, source_of_frame
 from gar.app.compare.session import Report
 from gar.app.models import load_model
 from gar.errors import InputError
-from tests.app.compare.tables import QUICK, diabetes
+from gar.search import RunContext
+from tests.app.compare.example import QUICK, diabetes
 
 SHORT = replace(QUICK, losses=("mae",), epochs=1, folds=2, learning_rates=(1e-2,))
 
 
 def table(out: Path) -> Report:
     source = source_of_frame(diabetes(), targets=["target"], drop=["clinic", "double"])
-    return compare_and_report([source], SHORT, out=out, command="gar compare", workers=1)
+    return compare_and_report([source], SHORT, RunContext(), out=out, command="gar compare")
 
 
 def curve(out: Path) -> Report:
-    return compare_and_report(["sine"], SHORT, out=out, command="gar compare sine", workers=1)
+    return compare_and_report(["sine"], SHORT, RunContext(), out=out, command="gar compare sine")
 
 
 def test_a_comparison_without_a_model_leaves_no_older_one(tmp_path: Path) -> None:

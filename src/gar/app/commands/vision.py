@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gar.app.commands.values import LOSSES, METRICS, CommaList, Grid
+from gar.app.commands.values import CommaList, Grid
+from gar.registry import LOSSES, METRICS
 from gar.vision.defaults import LEARNING_RATES, SEEDS, WEIGHT_DECAYS
 
 if TYPE_CHECKING:

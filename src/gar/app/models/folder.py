@@ -1,4 +1,4 @@
-"""The folder of a model: a description, and files that it names by their checksums."""
+"""The folder of a saved model: a description, and files that it names by their checksums."""
 
 import hashlib
 import json
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from safetensors import SafetensorError
 
 from gar import __version__
 from gar.app.tables import Encoder
@@ -23,25 +24,25 @@ ABOUT, WEIGHTS, TREES = "model.json", "weights.safetensors", "trees-"
 
 
 class Model(Protocol):
-    """What predicts from a table, and can be saved."""
+    """A model that predicts from a table, and can be saved."""
 
     @property
     def targets(self) -> Sequence[str]:
-        """What is predicted, by name."""
+        """Return the names of what is predicted."""
 
     @property
     def encoders(self) -> Sequence[Encoder]:
-        """How columns become numbers, one encoder for each network or tree model; all know the same columns and categories."""
+        """Return the encoder of each network or tree model; all know the same columns and categories."""
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """What else is known, such as loss and table."""
+        """Return what else is known, such as loss and table."""
 
     def predict(self, frame: "pd.DataFrame") -> np.ndarray:
-        """Predictions ``(rows, targets)`` in the units of the labels; other columns than the features' are not looked at."""
+        """Return predictions ``(rows, targets)`` in the units of the labels; columns that are no features are ignored."""
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the model into a folder, which is made if need be."""
+        """Write the model into a folder, which is created if it does not exist."""
 
 
 def write_model(
@@ -53,7 +54,7 @@ def write_model(
     about: Mapping[str, Any],
     **more: object,
 ) -> None:
-    """Write the files, then the description, and remove what an earlier model left."""
+    """Write the files, then the description, and remove files of an earlier model."""
     description = {
         "format": FORMAT,
         "gar": __version__,
@@ -63,42 +64,58 @@ def write_model(
         "about": dict(about),
     }
     text = json.dumps(description, indent=1, allow_nan=False).encode()
-    place = Path(folder)
-    place.mkdir(parents=True, exist_ok=True)
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
-        write_whole(place / name, content)
-    write_whole(place / ABOUT, text)
-    for path in _parts(place):
+        write_whole(target / name, content)
+    write_whole(target / ABOUT, text)
+    for path in _parts(target):
         if path.name not in files:
             path.unlink(missing_ok=True)
 
 
-def remove_model(folder: str | os.PathLike[str]) -> None:
-    """Remove a model, and its folder unless there are other files in it. What is no model is left alone."""
-    place = Path(folder)
-    if not _is_model(place):
-        return
-    for path in (place / ABOUT, *_parts(place)):
-        path.unlink(missing_ok=True)
-    with suppress(OSError):  # there are other files in it
-        place.rmdir()
-
-
 def _parts(folder: Path) -> list[Path]:
-    """Files that a description may name."""
+    """Return the files that a description may name."""
     return [folder / WEIGHTS, *folder.glob(f"{TREES}*")]
 
 
-def _is_model(folder: Path) -> bool:
+def remove_model(folder: str | os.PathLike[str]) -> None:
+    """Remove a saved model, and its folder if no other files are in it. Anything that is no model is left alone."""
+    target = Path(folder)
     try:
-        about = json.loads((folder / ABOUT).read_bytes())
+        about = json.loads((target / ABOUT).read_bytes())
     except (OSError, ValueError):
-        return False
-    return isinstance(about, dict) and {"format", "gar", "encoders"} <= about.keys()
+        return
+    if not isinstance(about, dict) or not {"format", "gar", "encoders"} <= about.keys():
+        return
+    for path in (target / ABOUT, *_parts(target)):
+        path.unlink(missing_ok=True)
+    with suppress(OSError):  # other files are in it
+        target.rmdir()
+
+
+def load_model(folder: str | os.PathLike[str]) -> Model:
+    """Return a model that ``save`` wrote. Anything else is an :class:`~gar.errors.InputError` that says what is wrong."""
+    from gar.app.models.networks import restored_networks
+    from gar.app.models.trees import restored_trees
+
+    source = Path(folder)
+    text = content_of(source / ABOUT)
+    try:
+        about = json.loads(text)
+        if about["format"] != FORMAT:
+            raise InputError(f"model {source} has format {about['format']!r}, this version of gar reads {FORMAT}; save it anew")
+        return restored_trees(about, source) if "trees" in about else restored_networks(about, source)
+    except InputError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, RuntimeError, SafetensorError) as error:
+        raise InputError(
+            f"model {source} cannot be read ({type(error).__name__}: {error}); it is damaged or not one of gar's"
+        ) from error
 
 
 def content_of(path: Path, checksum: str | None = None) -> bytes:
-    """The bytes of a file, which are those that the description was written with."""
+    """Return the bytes of a file, checked against the checksum of the description."""
     try:
         content = path.read_bytes()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Networks that predict together, and how they are kept: weights as safetensors."""
+"""An ensemble of networks as a model, saved as safetensors."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -25,15 +25,15 @@ _SCALINGS = ("features", "labels")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TableModel:
-    """Networks that predict together: the mean of what each makes of a table, with its own encoding and scaling.
+    """An ensemble of networks: it predicts the mean of their predictions, each with its own encoding and scaling.
 
     Args:
         networks: one or more, of one architecture.
-        encoders: of every network: how columns become numbers.
-        features: of every network: how these are scaled; None is not at all.
-        labels: the same for predictions.
-        targets: what is predicted, by name.
-        about: what else is known: loss, settings, scores. It must go into JSON.
+        encoders: for each network, how columns become numbers.
+        features: for each network, the scaling of its inputs; None is no scaling.
+        labels: for each network, the scaling of its labels, which predictions undo; None is no scaling.
+        targets: names of what is predicted.
+        about: further description, such as loss and table; it must be serialisable as JSON.
     """
 
     networks: StackedMLP
@@ -44,16 +44,23 @@ class TableModel:
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def predict(self, frame: "pd.DataFrame") -> np.ndarray:
-        """Predictions ``(rows, targets)`` in the units of the labels; other columns than the features' are not looked at."""
-        return np.asarray(np.mean([self._predict_one(place, frame) for place in range(len(self.networks))], axis=0))
+        """Return predictions ``(rows, targets)`` in the units of the labels; columns that are no features are ignored."""
+        return np.asarray(np.mean([self.predict_one(index, frame) for index in range(len(self.networks))], axis=0))
 
-    def _predict_one(self, place: int, frame: "pd.DataFrame") -> np.ndarray:
-        x = torch.from_numpy(self.encoders[place].transform(frame))
-        return np.asarray(fold_predictions(self.networks, place, (self.features[place], self.labels[place]), x))
+    def predict_one(self, index: int, frame: "pd.DataFrame") -> np.ndarray:
+        """Return the predictions ``(rows, targets)`` of one network."""
+        x = torch.from_numpy(self.encoders[index].transform(frame))
+        return np.asarray(fold_predictions(self.networks, index, (self.features[index], self.labels[index]), x))
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write description and weights into a folder, which is made if need be."""
-        weights = tensors_to_bytes(self._tensors())
+        """Write description and weights into a folder, which is created if it does not exist."""
+        tensors = {"networks": self.networks.table.contiguous()}
+        for name in _SCALINGS:
+            scalings = [scaling for scaling in getattr(self, name) if scaling is not None]
+            if scalings:
+                tensors[f"{name}.center"] = torch.stack([scaling.center for scaling in scalings])
+                tensors[f"{name}.scale"] = torch.stack([scaling.scale for scaling in scalings])
+        weights = tensors_to_bytes(tensors)
         write_model(
             folder,
             {WEIGHTS: weights},
@@ -66,18 +73,9 @@ class TableModel:
             weights_sha256=sha256(weights),
         )
 
-    def _tensors(self) -> dict[str, Tensor]:
-        tensors = {"networks": self.networks.table.contiguous()}
-        for name in _SCALINGS:
-            scalings = [scaling for scaling in getattr(self, name) if scaling is not None]
-            if scalings:
-                tensors[f"{name}.center"] = torch.stack([scaling.center for scaling in scalings])
-                tensors[f"{name}.scale"] = torch.stack([scaling.scale for scaling in scalings])
-        return tensors
-
 
 def restored_networks(about: Mapping[str, Any], folder: Path) -> TableModel:
-    """The networks of a description and the weights beside it."""
+    """Return the networks of a description, with the weights beside it."""
     tensors = tensors_from_bytes(content_of(folder / WEIGHTS, str(about["weights_sha256"])))
     layout = Layout(**{**about["network"], "sizes": tuple(int(size) for size in about["network"]["sizes"])})
     count = int(about["networks"])
@@ -92,7 +90,7 @@ def restored_networks(about: Mapping[str, Any], folder: Path) -> TableModel:
         for name, width in zip(_SCALINGS, (inputs, outputs), strict=True)
     }
     networks = StackedMLP(layout, table)
-    networks(torch.zeros(1, inputs))  # whatever is wrong with the network shows now, and not when it is needed
+    networks(torch.zeros(1, inputs))  # an error in the network shows now, and not at the first prediction
     return TableModel(networks=networks, encoders=encoders, targets=targets, about=about["about"], **scalings)
 
 
