@@ -1,4 +1,4 @@
-"""A whole comparison on a real table: what is reported is what the search found."""
+"""A whole comparison on a real table: what is reported is what the search found, and what its folder holds."""
 
 import json
 from dataclasses import dataclass, field, replace
@@ -9,9 +9,18 @@ import pytest
 import torch
 
 from gar import metrics
-from gar.app.compare import Compared, NothingFinishedError, Options, compare_curve, compare_table, source_of_frame
+from gar.app.compare import (
+    Compared,
+    NothingFinishedError,
+    Options,
+    Report,
+    compare_and_report,
+    compare_curve,
+    compare_table,
+    source_of_frame,
+)
 from gar.app.compare.source import prepare
-from gar.app.models import TableModel
+from gar.app.models import TableModel, load_model
 from gar.errors import InputError
 from gar.registry import LOSSES, METRICS
 from gar.search import RunContext, search, select
@@ -46,7 +55,7 @@ def test_a_fold_predicts_what_was_measured(found: Compared) -> None:
     test = prepared.parts[0][2]
     features, labels = prepared.source.features.iloc[test], prepared.source.labels[test]
     for fold in range(5):
-        alone = torch.from_numpy(found.model.predict_one(fold, features))
+        alone = torch.from_numpy(found.model.predict_fold(fold, features))
         assert float(metrics.mae(alone, torch.from_numpy(labels))) == pytest.approx(method.scores["mae"][fold], rel=1e-5)
     assert method.predictions is not None
     assert method.predictions.predicted[0] == pytest.approx(found.model.predict(features)[:, 0].tolist())
@@ -201,3 +210,48 @@ def test_a_curve_shows_the_combination_with_the_lowest_error() -> None:
 def test_a_number_of_workers_that_is_none(workers: int) -> None:
     with pytest.raises(InputError, match="is not a number of workers"):
         RunContext(workers=workers)
+
+
+SHORT = replace(QUICK, losses=("mae",), epochs=1, folds=2, learning_rates=(1e-2,))
+
+
+def table(out: Path) -> Report:
+    source = source_of_frame(diabetes(), targets=["target"], drop=["clinic", "double"])
+    return compare_and_report([source], SHORT, RunContext(), out=out, command="gar compare")
+
+
+def curve(out: Path) -> Report:
+    return compare_and_report(["sine"], SHORT, RunContext(), out=out, command="gar compare sine")
+
+
+def test_a_comparison_without_a_model_leaves_no_older_one(tmp_path: Path) -> None:
+    assert table(tmp_path).model == tmp_path / "model"
+    assert (tmp_path / "model" / "weights.safetensors").exists()
+    assert curve(tmp_path).model is None
+    assert not (tmp_path / "model").exists()
+    assert table(tmp_path).model == tmp_path / "model"
+    load_model(tmp_path / "model")
+
+
+def test_other_files_beside_an_older_model_are_kept(tmp_path: Path) -> None:
+    table(tmp_path)
+    (tmp_path / "model" / "notes.txt").write_text("mine")
+    curve(tmp_path)
+    assert [path.name for path in (tmp_path / "model").iterdir()] == ["notes.txt"]
+
+
+@pytest.mark.parametrize("text", ['{"format": 1}', "no JSON", "[1]"])
+def test_what_is_no_model_of_gar_is_kept(tmp_path: Path, text: str) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "model.json").write_text(text)
+    (tmp_path / "model" / "trees-of-mine").write_text("oak")
+    curve(tmp_path)
+    assert (tmp_path / "model" / "model.json").read_text() == text
+    assert (tmp_path / "model" / "trees-of-mine").read_text() == "oak"
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a folder in which nobody may write")
+def test_a_folder_that_cannot_be_written_to_is_named_without_words_of_the_library() -> None:
+    with pytest.raises(InputError, match=r"'/proc/self/out/records', where records .*; choose another folder") as raised:
+        curve(Path("/proc/self/out"))
+    assert "records=" not in str(raised.value)

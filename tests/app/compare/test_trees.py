@@ -18,7 +18,8 @@ from gar import __version__, metrics
 from gar.app.compare import Compared, NothingFinishedError, Options, compare_curve, compare_table, source_of_frame
 from gar.app.compare.source import prepare
 from gar.app.compare.tree_search import Fitted, TreeGrid, TreePlan, fit, search_trees, tree_key
-from gar.app.models import TreeModel, load_model
+from gar.app.models import load_model
+from gar.app.models.trees import TreeModel
 from gar.app.report.results import Method
 from gar.boosting import GARObjective
 from gar.boosting.rounds import LEAF, LOSSES, Recipe, rows_in_leaf

@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gar.app.models import TreeModel, load_model
+from gar.app.models import load_model
+from gar.app.models.trees import TreeModel
 from tests.app.compare.example import diabetes
 from tests.app.test_cli import PATIENCE, environment, gar
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gar.app.commands.values import CommaList, FileOrDataName, Grid, Widths, backend_options, text_options
+from gar.app.commands.values import CommaList, FileOrDataName, Grid, Widths, backend_options, option, several, text_options
 from gar.registry import FAMILIES, LOSSES, METRICS, NETWORKS
 
 if TYPE_CHECKING:
@@ -20,60 +20,30 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def training_options(command: F) -> F:
     """Add the options that both commands share."""
-    decorators = [
-        click.option("--losses", type=CommaList(str, "losses", LOSSES), help="Losses to compare [default: the paper's nine]."),
-        click.option(
-            "--plugin",
-            "plugins",
-            multiple=True,
-            metavar="MODULE",
-            help="Python module that registers losses of your own on import.",
-        ),
-        click.option(
-            "--models",
-            "families",
-            type=CommaList(str, "models", FAMILIES),
-            default=NETWORKS,
-            show_default=True,
-            help="Networks (mlp), and boosted trees (xgboost, lightgbm) with mae, mse, huber and gar.",
-        ),
-        click.option("--parameters", type=Grid(), multiple=True, help="Values to try of a loss's parameter: gar=0.1,1,10."),
-        click.option(
-            "--metric",
-            type=click.Choice(list(METRICS)),
-            default="mae",
-            show_default=True,
-            help="Validation metric that selects winners.",
-        ),
-        click.option("--preset", type=click.Choice(["paper"]), help="The paper's preset: SGD, its grids and networks, raw labels."),
-        click.option("--epochs", type=click.IntRange(min=1), help="Passes over the training rows [default: 100; curves 300]."),
-        click.option("--batch-size", type=click.IntRange(min=1), help="Rows of a mini-batch [default: 32; curves 128]."),
-        click.option("--hidden-sizes", type=Widths(), help="Widths of hidden layers, or 'paper' [default: 128,128]."),
-        click.option(
-            "--learning-rates",
-            type=CommaList(float, "numbers"),
-            help="Learning rates to try [default: 0.02,0.005; curves 0.01,0.003].",
-        ),
-        click.option(
-            "--weight-decays", type=CommaList(float, "numbers"), help="Weight decays to try [default: 0.1,0.001; curves 0]."
-        ),
-        click.option("--folds", type=click.IntRange(min=2), default=5, show_default=True, help="Number of cross-validation folds."),
-        click.option(
-            "--seed", type=click.IntRange(min=0), default=123, show_default=True, help="Random seed of splits and networks."
-        ),
-        click.option("--workers", type=int, default=-1, show_default=True, help="Number of processes; -1 is one per core."),
+    numbers, count = CommaList(float, "numbers"), click.IntRange(min=1)
+    trees = "Networks (mlp), and boosted trees (xgboost, lightgbm) with mae, mse, huber and gar."
+    rates = "Learning rates to try [default: 0.02,0.005; curves 0.01,0.003]."
+    limit = "Minutes after which the report is written with what is finished."
+    plugin = "Python module that registers losses of your own on import."
+    return several(
+        option("--losses", type=CommaList(str, "losses", LOSSES), help="Losses to compare [default: the paper's nine]."),
+        option("--plugin", "plugins", multiple=True, metavar="MODULE", help=plugin),
+        option("--models", "families", type=CommaList(str, "models", FAMILIES), default=NETWORKS, help=trees),
+        option("--parameters", type=Grid(), multiple=True, help="Values to try of a loss's parameter: gar=0.1,1,10."),
+        option("--metric", type=click.Choice(list(METRICS)), default="mae", help="Validation metric that selects winners."),
+        option("--preset", type=click.Choice(["paper"]), help="The paper's preset: SGD, its grids and networks, raw labels."),
+        option("--epochs", type=count, help="Passes over the training rows [default: 100; curves 300]."),
+        option("--batch-size", type=count, help="Rows of a mini-batch [default: 32; curves 128]."),
+        option("--hidden-sizes", type=Widths(), help="Widths of hidden layers, or 'paper' [default: 128,128]."),
+        option("--learning-rates", type=numbers, help=rates),
+        option("--weight-decays", type=numbers, help="Weight decays to try [default: 0.1,0.001; curves 0]."),
+        option("--folds", type=click.IntRange(min=2), default=5, help="Number of cross-validation folds."),
+        option("--seed", type=click.IntRange(min=0), default=123, help="Random seed of splits and networks."),
+        option("--workers", type=int, default=-1, help="Number of processes; -1 is one per core."),
         backend_options,
-        click.option(
-            "--time-limit",
-            type=click.FloatRange(min=0, min_open=True),
-            metavar="MIN",
-            help="Minutes after which the report is written with what is finished.",
-        ),
-        click.option("--quiet", is_flag=True, help="Show no progress bar."),
-    ]
-    for decorate in reversed(decorators):
-        command = decorate(command)
-    return command
+        option("--time-limit", type=click.FloatRange(min=0, min_open=True), metavar="MIN", help=limit),
+        option("--quiet", is_flag=True, help="Show no progress bar."),
+    )(command)
 
 
 @click.command()

@@ -14,28 +14,38 @@ F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 
+def several(*decorators: Callable[[F], F]) -> Callable[[F], F]:
+    """Return several options as one decorator; help shows them in this order."""
+
+    def decorate(command: F) -> F:
+        for one in reversed(decorators):
+            command = one(command)
+        return command
+
+    return decorate
+
+
+def option(*names: str, default: Any = None, **rest: Any) -> Callable[[F], F]:
+    """Return an option whose help shows its default, if it has one."""
+    return click.option(*names, default=default, show_default=default is not None, **rest)
+
+
 def text_options(command: F) -> F:
     """Add ``--delimiter`` and ``--encoding``, for text where they cannot be detected."""
-    delimiter = click.option(
-        "--delimiter", metavar="CHAR", help="Column delimiter of text, such as ';' or tab [default: detected]."
-    )
-    encoding = click.option("--encoding", metavar="NAME", help="Encoding of text, such as shift_jis [default: detected].")
-    return delimiter(encoding(command))
+    return several(
+        option("--delimiter", metavar="CHAR", help="Column delimiter of text, such as ';' or tab [default: detected]."),
+        option("--encoding", metavar="NAME", help="Encoding of text, such as shift_jis [default: detected]."),
+    )(command)
 
 
 def backend_options(command: F) -> F:
     """Add ``--backend`` and ``--address``, the parallel backend of a :class:`gar.search.RunContext`."""
-    backend = click.option(
-        "--backend",
-        type=click.Choice(BACKENDS),
-        default="loky",
-        show_default=True,
-        help="Parallel backend: processes of this machine (loky), or a cluster.",
-    )
-    address = click.option(
-        "--address", metavar="HOST:PORT", help="Address of a running Dask scheduler or Ray head [default: start one here]."
-    )
-    return backend(address(command))
+    address = "Address of a running Dask scheduler or Ray head [default: start one here]."
+    backend = "Parallel backend: processes of this machine (loky), or a cluster."
+    return several(
+        option("--backend", type=click.Choice(BACKENDS), default="loky", help=backend),
+        option("--address", metavar="HOST:PORT", help=address),
+    )(command)
 
 
 class CommaList(click.ParamType, Generic[T]):  # type: ignore[type-arg]

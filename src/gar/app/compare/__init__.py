@@ -4,10 +4,10 @@
 for several problems with a report.
 """
 
-from gar.app.compare.comparison import Compared, NothingFinishedError, compare_table
+from gar.app.compare.comparison import DEFAULT, Report, compare_and_report, compare_table, problem_named
 from gar.app.compare.curves import CURVES, compare_curve
+from gar.app.compare.families import Compared, NothingFinishedError
 from gar.app.compare.options import Options
-from gar.app.compare.session import DEFAULT, Report, compare_and_report, problem_named
 from gar.app.compare.source import Source, data_set_names, source_of_data_set, source_of_file, source_of_frame
 
 __all__ = [

@@ -1,35 +1,104 @@
-"""All chosen losses and kinds of models on one table: train, select winners by validation rows, retrain them, score test rows."""
+"""A whole comparison: all chosen losses and kinds of models on every problem, then the best model and the report in one folder.
 
+On a table: train, select winners by validation rows, retrain them, score the test rows.
+"""
+
+import datetime
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from gar.app.compare.families import Family, Trial, Winners, load_families, losses_of, method_title
+from gar import __version__
+from gar.app.compare.curves import CURVES, compare_curve
+from gar.app.compare.families import (
+    Compared,
+    Family,
+    NothingFinishedError,
+    Trial,
+    Winners,
+    as_method,
+    load_families,
+    losses_of,
+    mean_over_winners,
+    method_title,
+)
 from gar.app.compare.options import Options
-from gar.app.compare.source import Prepared, Source, prepare
-from gar.app.models import Model
-from gar.app.report.results import Choice, Method, ParameterScore, Predictions, Problem
+from gar.app.compare.source import DIABETES, Prepared, Source, prepare, source_of_data_set
+from gar.app.models import Model, remove_model
+from gar.app.report.results import Method, ParameterScore, Predictions, Problem, Results
 from gar.errors import InputError
 from gar.registry import LOSSES, METRICS, PAPER_LOSSES
-from gar.search import RunContext, Selection, select
-from gar.search.fingerprints import model_columns
-from gar.search.selection import Measured
-from gar.stack import Models
+from gar.search import RunContext, Selection, parallel_backend, select
+
+DEFAULT = (DIABETES, *CURVES)
+"""Problems of a comparison without a table: one that scikit-learn brings along, and the paper's curves. Nothing is downloaded."""
 
 
-class Compared(NamedTuple):
-    """The results on a problem, and the winners of the best method as a model, if the problem is a table."""
+class Report(NamedTuple):
+    """Results of a comparison, and where they were written."""
 
-    problem: Problem
-    model: Model | None
+    results: Results
+    page: Path
+    model: Path | None
+    """The folder of the saved model; None if no problem was a table."""
     is_late: bool
-    """True if the time limit was reached before all losses were done."""
+    """True if the time limit was reached before everything was done."""
 
 
-class NothingFinishedError(InputError):
-    """There is nothing to report: the time limit was reached too early, or every loss diverged."""
+def problem_named(name: str, *, group: str | None = None) -> Source | str:
+    """Return a data set as a table, or the name of a curve."""
+    return name if name in CURVES and group is None else source_of_data_set(name, group=group)
+
+
+def compare_and_report(
+    problems: Sequence[Source | str], options: Options, context: RunContext, *, out: Path, command: str
+) -> Report:
+    """Compare on all problems and write everything into a folder.
+
+    Args:
+        problems: tables, and names of curves.
+        options: what to train.
+        context: how to compute; its records are those of ``out``. What is not finished by its deadline is left out.
+        out: the folder of ``report.html``, ``results.json``, figures, ``model``, and ``records``, from which the same comparison
+            continues. A model of an earlier comparison is replaced, or removed if this one has none.
+        command: the command line, for the report.
+    """
+    with parallel_backend(context.backend, address=context.address, workers=context.workers):
+        found, is_late = _compare_all(problems, options, replace(context, records=out / "records"))
+    model = next((one.model for one in found if one.model is not None), None)
+    if model is None:
+        remove_model(out / "model")  # one of an earlier comparison would pass for that of this report
+    else:
+        model.save(out / "model")
+    results = Results(
+        command=command,
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        gar=__version__,
+        problems=[one.problem for one in found],
+    )
+    from gar.app.report import write_report  # draws with matplotlib, which takes a second to import
+
+    return Report(results, write_report(results, out), None if model is None else out / "model", is_late)
+
+
+def _compare_all(problems: Sequence[Source | str], options: Options, context: RunContext) -> tuple[list[Compared], bool]:
+    """Return the results of problems on which anything was finished, and whether the time limit was reached."""
+    found: list[Compared] = []
+    context.start_workers()
+    for problem in problems:
+        try:
+            if isinstance(problem, str):
+                found.append(compare_curve(problem, options, context))
+            else:
+                found.append(compare_table(problem, options, context))
+        except NothingFinishedError:
+            if not context.is_late() or not found:
+                raise
+    return found, any(one.is_late for one in found) or len(found) < len(problems)
 
 
 def compare_table(source: Source, options: Options, context: RunContext) -> Compared:
@@ -112,21 +181,15 @@ def _retrain(one: Finished, prepared: Prepared, options: Options) -> Winners:
 
 def _method(finished: Finished, winners: Winners, prepared: Prepared, metric: str) -> Method:
     """Return a method with all its scores; its winners are those that ``metric`` selected."""
-    _, trial, selections = finished
-    best = selections[metric]
-    return Method(
-        loss=trial.loss,
-        family=trial.family,
-        title=trial.title,
-        parameter=LOSSES[trial.loss].parameter,
-        models=len(trial.models),
-        failed=int((trial.history.failed_epoch >= 0).sum()),
-        seconds=round(trial.seconds, 3),
-        scores=_test_scores(selections),
-        chosen=choices(trial.models, best.model, best.epoch, best.fold),
-        learning=learning_curves(trial.history, best.model),
-        components={name: _mean_over_winners(values) for name, values in winners.components.items()},
-        sensitivity=_sensitivity(trial),
+    best = finished.selections[metric]
+    return as_method(
+        finished.trial,
+        _test_scores(finished.selections),
+        best.model,
+        best.epoch,
+        best.fold,
+        components={name: mean_over_winners(values) for name, values in winners.components.items()},
+        sensitivity=_sensitivity(finished.trial),
         predictions=_predictions(winners.model, prepared),
     )
 
@@ -138,34 +201,6 @@ def _test_scores(selections: dict[str, Selection]) -> dict[str, list[float]]:
         if not np.isfinite(values).all():
             raise InputError(f"its test {name} is not finite; use smaller learning rates")
     return {name: values.tolist() for name, values in scores.items()}
-
-
-def choices(models: Models, indices: np.ndarray, epochs: np.ndarray, numbers: np.ndarray) -> tuple[Choice, ...]:
-    """Return winners as plain data, each under the number of its fold or seed."""
-    depths = model_columns(models).get("depth")  # trees have a depth instead of a weight decay
-    return tuple(
-        Choice(
-            fold=int(number),
-            learning_rate=float(models.learning_rate[index]),
-            weight_decay=float(models.weight_decay[index]) if depths is None else None,
-            depth=None if depths is None else int(depths[index]),
-            parameter=None if models.parameter is None else float(models.parameter[index]),
-            epoch=int(epoch),
-        )
-        for index, epoch, number in zip(indices, epochs, numbers, strict=True)
-    )
-
-
-def learning_curves(history: Measured, indices: np.ndarray) -> dict[str, list[float]]:
-    """Return the mean validation value of the winners after every epoch, by metric."""
-    return {name: _mean_over_winners(history.of("valid", name)[indices]) for name in METRICS}
-
-
-def _mean_over_winners(values: np.ndarray) -> list[float]:
-    """Return means of ``(winners, epochs)`` up to the last epoch that all of them finished: a mean of fewer would jump."""
-    known = np.isfinite(values).all(0)
-    length = len(known) if known.all() else int(known.argmin())
-    return [float(value) for value in values[:, :length].mean(0)]
 
 
 def _sensitivity(trial: Trial) -> tuple[ParameterScore, ...]:

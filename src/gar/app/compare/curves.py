@@ -6,12 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gar.app.compare.comparison import Compared, NothingFinishedError, choices, learning_curves
-from gar.app.compare.families import search_networks
+from gar.app.compare.families import Compared, NothingFinishedError, Trial, as_method, search_networks
 from gar.app.compare.options import Options
 from gar.app.report.results import Curve, Method, Problem, Truth
 from gar.errors import InputError
-from gar.estimators.presets import train_settings
 from gar.registry import LOSSES, METRICS, NETWORKS
 from gar.search import RunContext
 from gar.stack import History, Models, StackData, TrainSettings
@@ -86,14 +84,16 @@ def compare_curve(name: str, options: Options, context: RunContext) -> Compared:
     data = StackData(points.x, points.y, [(trained, tested, np.arange(0))])
     rest = [family for family in options.families if family != NETWORKS]
     notes = [f"Curves are fitted by networks only, and not by {' and '.join(rest)}."] if rest else []
+    values = options.hyperparameters(CURVE_PRESET)
+    grid = {name: values[name] for name in ("learning_rates", "weight_decays")}
     methods, is_late = [], False
     for loss in options.losses_or(CURVE_LOSSES):
-        models = _models(loss, options)
-        found = search_networks(data, models, _settings(loss, options), context, table=name)
-        is_late |= found is None
-        method = None if found is None else _method(loss, models, *found, data)
+        models = Models.grid(seeds=SEEDS, parameters=options.parameters.get(loss, PARAMETERS.get(loss)), **grid)
+        trial = search_networks(data, models, _settings(loss, options), context, table=name)
+        is_late |= trial is None
+        method = None if trial is None else _method(trial, data)
         if method is None:
-            reason = "the time limit was reached; the same command continues" if found is None else "training diverged"
+            reason = "the time limit was reached; the same command continues" if trial is None else "training diverged"
             notes.append(f"{LOSSES[loss].title} was left out: {reason}.")
         else:
             methods.append(method)
@@ -103,33 +103,16 @@ def compare_curve(name: str, options: Options, context: RunContext) -> Compared:
     return Compared(_problem(name, data, options, methods, notes), None, is_late)
 
 
-def _models(loss: str, options: Options) -> Models:
-    values = options.hyperparameters(CURVE_PRESET)
-    return Models.grid(
-        seeds=SEEDS,
-        learning_rates=values["learning_rates"],
-        weight_decays=values["weight_decays"],
-        parameters=options.parameters.get(loss, PARAMETERS.get(loss)),
-    )
-
-
 def _settings(loss: str, options: Options) -> TrainSettings:
-    values = options.hyperparameters(CURVE_PRESET)
-    (batch_size,), epochs = values["batch_sizes"], values["epochs"]
-    settings = train_settings(
-        features=1,
-        batch_size=batch_size,
-        loss=loss,
-        loss_options=LOSSES[loss].comparison_options,
-        keep_final=True,
-        **{name: values[name] for name in ("hidden_sizes", "epochs", "optimizer", "schedule")},
-    )
-    pretrain = epochs // 3 if settings.is_two_phase else None
-    return replace(settings, milestones=(epochs // 3, 2 * epochs // 3), pretrain_epochs=pretrain)
+    settings = options.settings(loss, features=1, preset=CURVE_PRESET, keep_final=True)
+    third = settings.epochs // 3
+    return replace(settings, milestones=(third, 2 * settings.epochs // 3), pretrain_epochs=third if settings.is_two_phase else None)
 
 
-def _method(loss: str, models: Models, history: History, seconds: float, data: StackData) -> Method | None:
+def _method(trial: Trial, data: StackData) -> Method | None:
     """Return the combination that is best on average over the seeds, after the last epoch; None if none got there."""
+    models, history = trial.models, trial.history
+    assert isinstance(history, History)
     values = history.metrics[:, -1, 0]
     combinations = np.arange(len(models)).reshape(len(SEEDS), -1)
     errors = values[:, METRICS[_METRIC].index][combinations].mean(0)
@@ -137,19 +120,11 @@ def _method(loss: str, models: Models, history: History, seconds: float, data: S
     if np.isinf(errors).all():
         return None
     best = combinations[:, errors.argmin()]
+    last = np.full(len(best), history.metrics.shape[1] - 1)
     fitted = history.final(data.x.float()).predictions[best, :, 0].double().numpy()
-    return Method(
-        loss=loss,
-        title=LOSSES[loss].title,
-        parameter=LOSSES[loss].parameter,
-        models=len(models),
-        failed=int((history.failed_epoch >= 0).sum()),
-        seconds=round(seconds, 3),
-        scores={name: values[best, metric.index].tolist() for name, metric in METRICS.items()},
-        chosen=choices(models, best, np.full(len(best), history.metrics.shape[1] - 1), models.seed[best]),
-        learning=learning_curves(history, best),
-        curve=Curve(mean=fitted.mean(0).tolist(), sd=fitted.std(0).tolist()),
-    )
+    scores = {name: values[best, metric.index].tolist() for name, metric in METRICS.items()}
+    curve = Curve(mean=fitted.mean(0).tolist(), sd=fitted.std(0).tolist())
+    return as_method(trial, scores, best, last, models.seed[best], curve=curve)
 
 
 def _problem(name: str, data: StackData, options: Options, methods: list[Method], notes: list[str]) -> Problem:

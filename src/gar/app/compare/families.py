@@ -12,13 +12,14 @@ import torch
 from gar.app.compare.options import Options
 from gar.app.compare.source import Prepared
 from gar.app.models import Model, TableModel
+from gar.app.report.results import Choice, Method, Problem
 from gar.errors import InputError
 from gar.losses import GARLoss
-from gar.registry import BASELINE, FAMILIES, LOSSES, NETWORKS, PAPER_LOSSES
+from gar.registry import BASELINE, FAMILIES, LOSSES, METRICS, NETWORKS, PAPER_LOSSES
 from gar.search import RunContext, Selection, retrain, search
-from gar.search.fingerprints import run_key
+from gar.search.fingerprints import model_columns, run_key
 from gar.search.selection import Measured
-from gar.stack import Fold, History, Models, Scaling, StackData, StackedMLP, TrainSettings
+from gar.stack import Fold, Models, Scaling, StackData, StackedMLP, TrainSettings
 from gar.stack.batches import scaled_rows
 
 
@@ -70,20 +71,19 @@ class Family(Protocol):
 
 def load_families(options: Options) -> list[Family]:
     """Return the chosen kinds of models, each once; an error names the package that has to be installed."""
-    names, losses = list(dict.fromkeys(options.families)), options.losses_or(PAPER_LOSSES)
-    families = [_load(name) for name in names]
-    fitting = dict.fromkeys(loss for name in names for loss in losses_of(name))
-    if not set(fitting) & set(losses):
-        raise InputError(f"{', '.join(names)}: none of {', '.join(losses)} fits; they are trained with {', '.join(fitting)}")
+    families, losses = list[Family](), options.losses_or(PAPER_LOSSES)
+    for name in dict.fromkeys(options.families):
+        if name == NETWORKS:
+            families.append(Networks())
+        else:
+            from gar.app.compare.trees import BoostedTrees  # every other family is a library of boosted trees
+
+            families.append(BoostedTrees(name))
+    supported = dict.fromkeys(loss for family in families for loss in losses_of(family.name))
+    if not set(supported) & set(losses):
+        names = ", ".join(family.name for family in families)
+        raise InputError(f"{names}: none of {', '.join(losses)} fits; they are trained with {', '.join(supported)}")
     return families
-
-
-def _load(name: Any) -> Family:
-    if name == NETWORKS:
-        return Networks()
-    from gar.app.compare.trees import BoostedTrees  # every other family is a library of boosted trees
-
-    return BoostedTrees(name)
 
 
 def losses_of(family: str) -> tuple[str, ...]:
@@ -103,9 +103,8 @@ class Networks:
     name = NETWORKS
 
     def train(self, loss: str, prepared: Prepared, options: Options, context: RunContext) -> Trial | None:
-        models, settings = options.models(loss), self._settings(loss, prepared, options)
-        found = search_networks(prepared.data, models, settings, context, table=prepared.source.name)
-        return None if found is None else Trial(loss, self.name, settings.spec.title, models, *found)
+        settings = self._settings(loss, prepared, options)
+        return search_networks(prepared.data, options.models(loss), settings, context, table=prepared.source.name)
 
     def retrain(self, trial: Trial, best: Selection, prepared: Prepared, options: Options) -> Winners:
         models, settings = trial.models.take(best.model), self._settings(trial.loss, prepared, options)
@@ -138,13 +137,12 @@ class Networks:
         return options.settings(loss, features=prepared.data.x.shape[1], train_rows=smallest)
 
 
-def search_networks(
-    data: StackData, models: Models, settings: TrainSettings, context: RunContext, *, table: str
-) -> tuple[History, float] | None:
-    """Train all models; return their history and the seconds spent, or None if the time limit was reached before all were done."""
+def search_networks(data: StackData, models: Models, settings: TrainSettings, context: RunContext, *, table: str) -> Trial | None:
+    """Train all networks of a loss; return None if the time limit was reached before all were done."""
+    title = settings.spec.title
     with context.stopwatch(run_key(data, settings, device="cpu", dtype=torch.float32)) as watch:
-        history = search(data, models, settings, context=context.labelled(f"{table}: {settings.spec.title:<16}"))
-        return (history, watch.seconds) if history.is_complete else None
+        history = search(data, models, settings, context=context.labelled(f"{table}: {title:<16}"))
+        return Trial(settings.loss, NETWORKS, title, models, history, watch.seconds) if history.is_complete else None
 
 
 def _scaling(fold: Fold) -> Scaling | None:
@@ -172,3 +170,55 @@ class ComponentObserver:
             predictions = StackedMLP(networks.layout, row[None])(x).predictions[0]
             for name, value in self._loss.components_of(predictions, y).items():
                 self.values[name][index, epoch] = float(value)
+
+
+class Compared(NamedTuple):
+    """The results on a problem, and the winners of the best method as a model, if the problem is a table."""
+
+    problem: Problem
+    model: Model | None
+    is_late: bool
+    """True if the time limit was reached before all losses were done."""
+
+
+class NothingFinishedError(InputError):
+    """There is nothing to report: the time limit was reached too early, or every loss diverged."""
+
+
+def as_method(
+    trial: Trial, scores: Mapping[str, list[float]], indices: np.ndarray, epochs: np.ndarray, numbers: np.ndarray, **more: Any
+) -> Method:
+    """Return a trial for the report, with its test scores by metric and its winners: index, epoch, and number of fold or seed."""
+    models = trial.models
+    depths = model_columns(models).get("depth")  # trees have a depth instead of a weight decay
+    chosen = [
+        Choice(
+            fold=int(number),
+            learning_rate=float(models.learning_rate[index]),
+            weight_decay=float(models.weight_decay[index]) if depths is None else None,
+            depth=None if depths is None else int(depths[index]),
+            parameter=None if models.parameter is None else float(models.parameter[index]),
+            epoch=int(epoch),
+        )
+        for index, epoch, number in zip(indices, epochs, numbers, strict=True)
+    ]
+    return Method(
+        loss=trial.loss,
+        family=trial.family,
+        title=trial.title,
+        parameter=LOSSES[trial.loss].parameter,
+        models=len(models),
+        failed=int((trial.history.failed_epoch >= 0).sum()),
+        seconds=round(trial.seconds, 3),
+        scores=scores,
+        chosen=chosen,
+        learning={name: mean_over_winners(trial.history.of("valid", name)[indices]) for name in METRICS},
+        **more,
+    )
+
+
+def mean_over_winners(values: np.ndarray) -> list[float]:
+    """Return means of ``(winners, epochs)`` up to the last epoch that all of them finished: a mean of fewer would jump."""
+    known = np.isfinite(values).all(0)
+    length = len(known) if known.all() else int(known.argmin())
+    return [float(value) for value in values[:, :length].mean(0)]

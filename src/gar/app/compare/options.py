@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 from gar.errors import InputError
@@ -23,8 +22,6 @@ DEFAULT_PRESET: Mapping[str, Any] = {
 }
 """Plain networks of the paper's kind, with hyperparameters that train them well on small tables. The losses are what is compared:
 nine of them, each with its whole grid, within minutes."""
-
-_NO_PARAMETERS: Mapping[str, tuple[float, ...]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +50,7 @@ class Options:
 
     losses: tuple[str, ...] | None = None
     families: tuple[str, ...] = (NETWORKS,)
-    parameters: Mapping[str, tuple[float, ...]] = field(default_factory=lambda: _NO_PARAMETERS)
+    parameters: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     preset: str | None = None
     learning_rates: tuple[float, ...] | None = None
     weight_decays: tuple[float, ...] | None = None
@@ -124,10 +121,13 @@ class Options:
         grid = self.parameters.get(loss, LOSSES[loss].grid)
         return ((self.seed,), grid) if grid else (tuple(range(self.seed, self.seed + 3)), None)
 
-    def settings(self, loss: str, *, features: int, train_rows: int = 0) -> TrainSettings:
+    def settings(
+        self, loss: str, *, features: int, train_rows: int = 0, preset: Mapping[str, Any] | None = None, **more: Any
+    ) -> TrainSettings:
         """Return what all networks of a loss share. The paper drops an incomplete last batch, where there is a complete one."""
-        values = self.hyperparameters()
+        values = self.hyperparameters(preset)
         (batch_size,) = values["batch_sizes"]
+        names = ("hidden_sizes", "activation", "epochs", "optimizer", "schedule")
         return train_settings(
             features=features,
             batch_size=batch_size,
@@ -135,5 +135,6 @@ class Options:
             loss_options=LOSSES[loss].comparison_options,
             drop_last=self.preset == "paper" and train_rows >= batch_size,
             monitor=self.metric,
-            **{name: values[name] for name in ("hidden_sizes", "activation", "epochs", "optimizer", "schedule")},
+            **{name: values[name] for name in names if name in values},
+            **more,
         )

@@ -78,18 +78,20 @@ def source_of_frame(
     source: str = "a table in memory",
 ) -> Source:
     """Like :func:`source_of_file`, but take a frame of pandas, or one with ``to_pandas``, such as that of polars."""
-    frame = _as_pandas(frame)
-    wanted = _columns(frame, targets, "target")
+    table = frame.to_pandas() if hasattr(frame, "to_pandas") else frame
+    if not isinstance(table, pd.DataFrame):
+        raise InputError(f"the table is of type {type(frame).__name__}; expected a DataFrame of pandas, or one with to_pandas()")
+    wanted = _columns(table, targets, "target")
     if not wanted:
-        raise InputError(f"no target is given; say which columns to predict: --target COL; there are {_some(frame)}")
-    grouped = [] if group is None else _columns(frame, [group], "group")
-    dropped = _columns(frame, drop, "drop")
+        raise InputError(f"no target is given; say which columns to predict: --target COL; there are {_some(table)}")
+    grouped = [] if group is None else _columns(table, [group], "group")
+    dropped = _columns(table, drop, "drop")
     for column in [*wanted, *grouped]:
         if column in wanted and column in (*grouped, *dropped):
             raise InputError(f"column {column!r} is a target and cannot be left out or group rows; choose another")
-        if (count := int((frame.columns == column).sum())) > 1:
+        if (count := int((table.columns == column).sum())) > 1:
             raise InputError(f"{count} columns are called {column!r}; rename all but one")
-    features, notes = _without_index(frame.drop(columns=[*wanted, *grouped, *dropped]), str(frame.columns[0]))
+    features, notes = _without_index(table.drop(columns=[*wanted, *grouped, *dropped]), str(table.columns[0]))
     if features.shape[1] == 0:
         raise InputError(f"{source} has no column left to predict from; a table needs a feature besides its targets")
     return Source(
@@ -97,18 +99,11 @@ def source_of_frame(
         title=name,
         source=source,
         features=features,
-        labels=labels_of(frame, wanted),
+        labels=labels_of(table, wanted),
         targets=tuple(wanted),
-        groups=_groups(frame, grouped) if grouped else None,
+        groups=_groups(table, grouped) if grouped else None,
         notes=notes,
     )
-
-
-def _as_pandas(frame: object) -> pd.DataFrame:
-    table = frame.to_pandas() if hasattr(frame, "to_pandas") else frame
-    if not isinstance(table, pd.DataFrame):
-        raise InputError(f"the table is of type {type(frame).__name__}; expected a DataFrame of pandas, or one with to_pandas()")
-    return table
 
 
 def _columns(frame: pd.DataFrame, given: Iterable[str], option: str) -> list[str]:
@@ -171,8 +166,10 @@ def data_set_names() -> list[str]:
 
 def source_of_data_set(name: str, *, group: str | None = None) -> Source:
     """Return a data set by name; ``group`` names the column of its groups, if it has any."""
+    if name == DIABETES and group is None:
+        return _diabetes()
     if name == DIABETES:
-        return _diabetes(group)
+        raise InputError(f"group={group!r} is not known; {DIABETES} has no groups")
     for provider in installed("gar.data_sets"):
         if name in provider.names():
             found: Source = provider.source(name, group=group)
@@ -183,9 +180,7 @@ def source_of_data_set(name: str, *, group: str | None = None) -> Source:
     )
 
 
-def _diabetes(group: str | None) -> Source:
-    if group is not None:
-        raise InputError(f"group={group!r} is not known; {DIABETES} has no groups")
+def _diabetes() -> Source:
     from sklearn.datasets import load_diabetes
 
     features, labels = load_diabetes(return_X_y=True, as_frame=True)
