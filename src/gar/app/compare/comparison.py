@@ -51,7 +51,9 @@ class Report(NamedTuple):
 
 def problem_named(name: str, *, group: str | None = None) -> Source | str:
     """Return a data set as a table, or the name of a curve."""
-    return name if name in CURVES and group is None else source_of_data_set(name, group=group)
+    if name in CURVES and group is not None:
+        raise InputError(f"group={group!r} is not known; {name} has no groups")
+    return name if name in CURVES else source_of_data_set(name, group=group)
 
 
 def compare_and_report(

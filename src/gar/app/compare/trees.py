@@ -17,9 +17,9 @@ DEPTHS, RATES = (3, 6), (0.05, 0.2)
 class BoostedTrees:
     """Trees of one library."""
 
-    def __init__(self, name: str) -> None:
-        self.name: Any = name
-        imported(self.name)  # an error says how to install it
+    def __init__(self, name: Any) -> None:
+        self.name = name
+        imported(name)  # an error says how to install it
 
     def train(self, loss: str, prepared: Prepared, options: Options, context: RunContext) -> Trial | None:
         models, plan, title = self._grid(loss, options), self._plan(loss, options), method_title(loss, self.name)
