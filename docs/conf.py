@@ -34,7 +34,7 @@ napoleon_numpy_docstring = False
 # A reference to something public of ours must lead somewhere. Other packages' names stay plain words, for the build asks no other
 # site, and so do types of inner modules in signatures.
 nitpicky = True
-nitpick_ignore_regex = [("py:.*", r"(?!gar\.).*"), ("py:class", r"gar\.\w+\.\w+\.\w+")]
+nitpick_ignore_regex = [("py:.*", r"(?!gar\.).*"), ("py:class", r"gar\.(app\.)?\w+\.\w+\.\w+")]
 
 
 def setup(app: Any) -> None:
