@@ -8,7 +8,7 @@ INSTALL := PIP_CONSTRAINT=constraints.txt $(RUN) -m pip install --quiet --disabl
 # Several processes with one thread each are faster here than one process with several threads.
 export OMP_NUM_THREADS = 1
 
-.PHONY: demo test lowest lint format bench docs clean
+.PHONY: demo test lowest lint format bench docs wheel clean
 
 demo: $(APP)
 	$(VENV)/bin/gar demo --out gar-demo
@@ -42,6 +42,18 @@ docs: $(READY)
 	$(RUN) -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "Begin with docs/_build/html/index.html"
 
+# The wheel, and the tests of the base install with it in an environment that has nothing else.
+WHEEL := $(VENV)-wheel
+BASE_TESTS := tests/functional tests/stack tests/estimators tests/test_accumulation.py tests/test_base_install.py tests/test_losses.py \
+	tests/test_metrics.py tests/test_registry.py tests/test_statistics.py tests/test_validation.py
+wheel:
+	rm -rf $(WHEEL) dist
+	$(PYTHON) -m venv $(WHEEL)
+	$(WHEEL)/bin/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	PIP_CONSTRAINT=constraints.txt $(WHEEL)/bin/python -m pip install --quiet --disable-pip-version-check dist/gar-*.whl hypothesis pytest pytest-xdist
+	$(WHEEL)/bin/python -m pytest -n auto -q $(BASE_TESTS)
+	@ls dist
+
 # The demo needs the library and its command line; tests and docs install the rest.
 $(APP): pyproject.toml constraints.txt
 	test -x $(RUN) || $(PYTHON) -m venv $(VENV)
@@ -54,4 +66,4 @@ $(READY): pyproject.toml reproduction/pyproject.toml constraints.txt
 	touch $(READY) $(APP)
 
 clean:
-	rm -rf $(VENV) $(VENV)-lowest gar-demo docs/_build .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-wheel dist gar-demo docs/_build .mypy_cache .pytest_cache .ruff_cache .hypothesis
