@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from gar.app.compare.curve_points import sine, squared_sine
+from gar.app.compare.curves import sine, squared_sine
 from gar.app.tables.reading import read_table
 from gar.errors import InputError
 from gar_reproduction.data.catalog import DataSet, describe

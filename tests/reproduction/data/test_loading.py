@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gar.app.compare.curve_points import squared_sine
+from gar.app.compare.curves import squared_sine
 from gar.errors import InputError
 from gar.vision import read_images
 from gar_reproduction.data import available, describe, load, names

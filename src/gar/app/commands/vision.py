@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gar.app.commands.values import LOSSES, METRICS, CommaList, Grid
+from gar.app.commands.values import CommaList, Grid, option, several
+from gar.registry import LOSSES, METRICS
 from gar.vision.defaults import LEARNING_RATES, SEEDS, WEIGHT_DECAYS
 
 if TYPE_CHECKING:
@@ -25,22 +26,6 @@ _PROBE_LOSSES = CommaList(str, "losses", [name for name in LOSSES if name not in
 """Losses of features have nothing to do where features are frozen."""
 _MANY_ROWS = 2000
 """From so many on, a probe is worth more processes than one."""
-
-
-def several(*decorators: Callable[[F], F]) -> Callable[[F], F]:
-    """Options as one decorator, shown in this order."""
-
-    def decorate(command: F) -> F:
-        for one in reversed(decorators):
-            command = one(command)
-        return command
-
-    return decorate
-
-
-def option(*names: str, default: Any = None, **rest: Any) -> Callable[[F], F]:
-    """An option that shows its default, if it has one."""
-    return click.option(*names, default=default, show_default=default is not None, **rest)
 
 
 def _listed(values: Sequence[float]) -> str:

@@ -3,17 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from gar.app.compare.families import Trial, Winners
+from gar.app.compare.families import Trial, Winners, method_title
 from gar.app.compare.options import Options
-from gar.app.compare.preparing import Prepared
+from gar.app.compare.source import Prepared
 from gar.app.compare.tree_search import TreeGrid, TreePlan, growths, search_trees, tree_key
-from gar.app.models import TreeModel
-from gar.app.models.trees import Trees
-from gar.app.report.style import FAMILIES
+from gar.app.models.trees import TreeModel, Trees
 from gar.boosting.libraries import imported
-from gar.boosting.metrics import Library
-from gar.boosting.rounds import LOSSES
-from gar.losses import registry
 from gar.search import RunContext, Selection
 
 DEPTHS, RATES = (3, 6), (0.05, 0.2)
@@ -22,25 +17,18 @@ DEPTHS, RATES = (3, 6), (0.05, 0.2)
 class BoostedTrees:
     """Trees of one library."""
 
-    losses = LOSSES
+    def __init__(self, name: Any) -> None:
+        self.name = name
+        imported(name)  # an error says how to install it
 
-    def __init__(self, library: Library) -> None:
-        self.name: Library = library
-
-    def title_of(self, loss: str) -> str:
-        return f"{registry[loss].title} ({FAMILIES[self.name]})"
-
-    def check(self) -> None:
-        imported(self.name)
-
-    def attempt(self, loss: str, prepared: Prepared, options: Options, run: RunContext) -> Trial | None:
-        models, plan, title = self._grid(loss, options), self._plan(loss, options), self.title_of(loss)
-        with run.stopwatch(tree_key(prepared.data, plan)) as watch:
-            history = search_trees(prepared.data, models, plan, context=run.labelled(f"{prepared.source.name}: {title:<16}"))
+    def train(self, loss: str, prepared: Prepared, options: Options, context: RunContext) -> Trial | None:
+        models, plan, title = self._grid(loss, options), self._plan(loss, options), method_title(loss, self.name)
+        with context.stopwatch(tree_key(prepared.data, plan)) as watch:
+            history = search_trees(prepared.data, models, plan, context=context.labelled(f"{prepared.source.name}: {title:<16}"))
             seconds = watch.seconds
         return None if history is None else Trial(loss, self.name, title, models, history, seconds)
 
-    def train_again(self, trial: Trial, best: Selection, prepared: Prepared, options: Options) -> Winners:
+    def retrain(self, trial: Trial, best: Selection, prepared: Prepared, options: Options) -> Winners:
         models, plan = trial.models.take(best.model), self._plan(trial.loss, options)
         assert isinstance(models, TreeGrid)
         trees = [self._grown(models, place, plan, rounds, prepared) for place, rounds in enumerate((best.epoch + 1).tolist())]
@@ -71,7 +59,7 @@ class BoostedTrees:
     @staticmethod
     def _grid(loss: str, options: Options) -> TreeGrid:
         """As many tries for every loss: those without a parameter have three seeds, as networks have."""
-        seeds, parameters = options.tries(loss)
+        seeds, parameters = options.seeds_and_parameters(loss)
         return TreeGrid.of(folds=options.folds, seeds=seeds, depths=DEPTHS, rates=RATES, parameters=parameters)
 
     def _plan(self, loss: str, options: Options) -> TreePlan:
