@@ -1,6 +1,7 @@
 """Tables of the user's own: read files of any format, split rows into folds, and encode columns as numbers."""
 
-from gar.app.tables.encoding import EncodedFolds, Encoder, encode_folds, target_values
+from gar.app.tables.columns import target_values
+from gar.app.tables.encoding import EncodedFolds, Encoder, encode_folds
 from gar.app.tables.reading import read_table, read_with_notes
 from gar.app.tables.splits import Parts, group_folds, shuffled_folds
 

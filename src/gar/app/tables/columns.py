@@ -1,11 +1,11 @@
-"""Column types: how each column of a table becomes numbers, and how its type is inferred.
+"""Columns of a table: how they become features or labels, and how their types are inferred.
 
 An encoded column is plain data, so that it can be written as JSON.
 """
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -151,7 +151,7 @@ class ColumnNotes(dict[str, list[str]]):
     def lines(self) -> tuple[str, ...]:
         """Return one line for each remark, with the first few columns."""
         return tuple(
-            f"{remark} ({len(names)} {'column' if len(names) == 1 else 'columns'}): {first_few(names)}"
+            f"{remark} ({len(names)} {'column' if len(names) == 1 else 'columns'}): {_first_few(names)}"
             for remark, names in self.items()
         )
 
@@ -191,7 +191,7 @@ def _numeric(column: NumericColumn, series: pd.Series, notes: ColumnNotes) -> Nu
     elif np.isinf(to_floats(series)).any():
         notes.add(_INFINITE, column.name)
     if column.placeholders:
-        notes.add(_TEXT_AMONG_NUMBERS, f"{column.name} ({first_few(column.placeholders)})")
+        notes.add(_TEXT_AMONG_NUMBERS, f"{column.name} ({_first_few(column.placeholders)})")
     if missing.any():
         notes.add(_FILLED, column.name)
     return replace(column, marked=bool(missing.any()))
@@ -211,6 +211,35 @@ def _categorical(name: str, words: pd.Series, rows: int, max_categories: int, no
             notes.add(remark, name)
     most_frequent = sorted(counts, key=lambda value: (-counts[value], value))[:max_categories]
     return CategoricalColumn(name=name, known=tuple(sorted(most_frequent)), other=other, missing=missing)
+
+
+def target_values(frame: pd.DataFrame, targets: Sequence[str]) -> np.ndarray:
+    """Return labels ``(rows, targets)``, NaN where one is missing.
+
+    Example:
+        >>> import pandas as pd
+        >>> target_values(pd.DataFrame({"price": [3, None]}), ["price"])
+        array([[ 3.],
+               [nan]])
+    """
+    if isinstance(targets, str) or not targets or len(set(targets)) != len(targets):
+        raise InputError(f"targets={targets!r}; expected a list of different column names")
+    unknown = [name for name in targets if name not in frame.columns]
+    if unknown:
+        raise InputError(f"the table has no column {quoted(unknown)}; it has {quoted(frame.columns)}")
+    return np.column_stack([_values_of_target(frame[name], name) for name in targets])
+
+
+def _values_of_target(series: pd.Series, name: str) -> np.ndarray:
+    values = to_floats(series)
+    words = unparsed_text(series, np.where(np.isinf(values), np.nan, values))
+    if len(words):
+        raise InputError(
+            f"target {name!r} holds {words.iloc[0]!r} in row {words.index[0]}; expected numbers, or nothing where unknown"
+        )
+    if np.isnan(values).all():
+        raise InputError(f"target {name!r} has no value in any row; choose another column")
+    return values
 
 
 def to_text(series: pd.Series) -> pd.Series:
@@ -266,6 +295,10 @@ def _canonical(word: str) -> str:
     return integral[1] if integral else word.capitalize() if word in _BOOLEANS else word
 
 
-def first_few(names: Sequence[str], limit: int = 5) -> str:
-    """Return at most ``limit`` names, separated by commas, and the number of the others."""
+def quoted(names: Iterable[object]) -> str:
+    """Return at most eight names in quotation marks, and the number of the others."""
+    return _first_few([repr(name) for name in names], limit=8)
+
+
+def _first_few(names: Sequence[str], limit: int = 5) -> str:
     return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")

@@ -5,7 +5,7 @@ fitted in each fold, on its training rows.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,15 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from gar.app.tables.columns import (
-    CategoricalColumn,
-    EncodedColumn,
-    NumericColumn,
-    first_few,
-    infer_columns,
-    to_floats,
-    unparsed_text,
-)
+from gar.app.tables.columns import CategoricalColumn, EncodedColumn, NumericColumn, infer_columns, quoted
 from gar.errors import InputError
 
 if TYPE_CHECKING:
@@ -126,7 +118,7 @@ class Encoder:
     def _check(self, frame: pd.DataFrame) -> None:
         missing = [column.name for column in self.columns if column.name not in frame.columns]
         if missing:
-            raise InputError(f"the table lacks {_quoted(missing)}; it has {_quoted(frame.columns)}: every feature must be there")
+            raise InputError(f"the table lacks {quoted(missing)}; it has {quoted(frame.columns)}: every feature must be there")
 
 
 def _column_from_json(content: dict[str, object]) -> EncodedColumn:
@@ -182,36 +174,3 @@ def _consecutive(parts: list[tuple[np.ndarray, ...]]) -> list[tuple[np.ndarray, 
     ends = np.cumsum([len(part) for fold in parts for part in fold])
     pieces = iter(np.split(np.arange(ends[-1]), ends[:-1]))
     return [tuple(next(pieces) for _ in fold) for fold in parts]
-
-
-def target_values(frame: pd.DataFrame, targets: Sequence[str]) -> np.ndarray:
-    """Return labels ``(rows, targets)``, NaN where one is missing.
-
-    Example:
-        >>> import pandas as pd
-        >>> target_values(pd.DataFrame({"price": [3, None]}), ["price"])
-        array([[ 3.],
-               [nan]])
-    """
-    if isinstance(targets, str) or not targets or len(set(targets)) != len(targets):
-        raise InputError(f"targets={targets!r}; expected a list of different column names")
-    unknown = [name for name in targets if name not in frame.columns]
-    if unknown:
-        raise InputError(f"the table has no column {_quoted(unknown)}; it has {_quoted(frame.columns)}")
-    return np.column_stack([_values_of_target(frame[name], name) for name in targets])
-
-
-def _values_of_target(series: pd.Series, name: str) -> np.ndarray:
-    values = to_floats(series)
-    words = unparsed_text(series, np.where(np.isinf(values), np.nan, values))
-    if len(words):
-        raise InputError(
-            f"target {name!r} holds {words.iloc[0]!r} in row {words.index[0]}; expected numbers, or nothing where unknown"
-        )
-    if np.isnan(values).all():
-        raise InputError(f"target {name!r} has no value in any row; choose another column")
-    return values
-
-
-def _quoted(names: Iterable[object]) -> str:
-    return first_few([repr(name) for name in names], limit=8)
