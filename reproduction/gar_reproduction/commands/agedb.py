@@ -14,7 +14,7 @@ from gar.app.commands.vision import (
     run_probe,
     run_training,
 )
-from gar_reproduction.agedb_images import (
+from gar_reproduction.agedb import (
     BATCH_SIZE,
     DECAYS,
     ENCODER_DECAY,
@@ -34,8 +34,8 @@ _DATA = click.option("--data-dir", type=click.Path(path_type=Path), help="Data f
 def agedb() -> None:
     """The paper's experiments on AgeDB: how old is a person in a photograph?
 
-    The images are given by their owners on request ('gar data info agedb'). They belong into agedb/AgeDB in the data folder, with
-    the list agedb/agedb.csv. Every epoch is kept: the same command goes on where it was interrupted.
+    The owners give the images on request ('gar data info agedb'). Put them into agedb/AgeDB in the data folder, with
+    the list agedb/agedb.csv. Every epoch has a checkpoint: the same command continues an interrupted training.
     """
 
 
@@ -56,7 +56,11 @@ def scratch(data_dir: Path | None, grid: bool, **given: Any) -> None:
 @agedb.command()
 @_DATA
 @click.option(
-    "--temperature", type=click.FloatRange(min=0, min_open=True), default=TEMPERATURE, show_default=True, help="Of the contrast."
+    "--temperature",
+    type=click.FloatRange(min=0, min_open=True),
+    default=TEMPERATURE,
+    show_default=True,
+    help="Of the contrast.",
 )
 @learning_options(
     "gar-agedb/encoder", epochs=EPOCHS, batch_size=BATCH_SIZE, learning_rates=(ENCODER_RATE,), weight_decays=(ENCODER_DECAY,)

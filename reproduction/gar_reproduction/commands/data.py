@@ -20,8 +20,9 @@ def data() -> None:
 
 @data.command("list")
 def list_sets() -> None:
-    """All data sets, and whether their files are here."""
-    from gar_reproduction.data import available, describe, names
+    """List all data sets, and whether their files are here."""
+    from gar_reproduction.data.catalog import describe, names
+    from gar_reproduction.data.files import available
 
     for name in names():
         entry = describe(name)
@@ -33,9 +34,10 @@ def list_sets() -> None:
 @data.command()
 @click.argument("name", type=DataName())
 def info(name: str) -> None:
-    """What a data set is: size, licence, citation, and what to know about it."""
-    from gar_reproduction.data import available, data_home, describe
-    from gar_reproduction.data.home import notes_on
+    """Describe a data set: size, licence, citation, and what to know about it."""
+    from gar_reproduction.data.catalog import describe
+    from gar_reproduction.data.files import available, notes_on
+    from gar_reproduction.folders import data_home
 
     entry = describe(name)
     lines = {
@@ -59,11 +61,11 @@ def info(name: str) -> None:
 @click.argument("names", type=DataName(), nargs=-1, required=True, metavar="NAME...")
 def fetch(names: tuple[str, ...]) -> None:
     """Download data sets, check them and keep them in the data folder."""
-    from gar_reproduction.data import describe
-    from gar_reproduction.data import fetch as fetch_files
+    from gar_reproduction.data.catalog import describe
+    from gar_reproduction.data.files import fetch as fetch_files
 
     for name in names:
-        describe(name)  # a wrong name is told before anything is downloaded
+        describe(name)  # a wrong name is an error before anything is downloaded
     for name in names:
         files = fetch_files(name, progress=_show)
         for file in files:
@@ -75,15 +77,15 @@ def fetch(names: tuple[str, ...]) -> None:
 @data.command()
 @click.argument("name", type=DataName(), required=False)
 def path(name: str | None) -> None:
-    """The data folder, or that of one data set."""
-    from gar_reproduction.data import data_home
-    from gar_reproduction.data import path as path_of
+    """Show the data folder, or that of one data set."""
+    from gar_reproduction.data.files import path as path_of
+    from gar_reproduction.folders import data_home
 
     click.echo(data_home() if name is None else path_of(name))
 
 
 def _show(received: int, total: int | None) -> None:
-    """One line that changes, on a terminal only."""
+    """Show the progress of a download in one line, on a terminal only."""
     stream = sys.stderr
     if stream.isatty():
         whole = "" if total is None else f" of {total / 1e6:.1f}"

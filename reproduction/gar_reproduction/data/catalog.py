@@ -1,4 +1,4 @@
-"""Every data set as data: what it is, whose it is, which files hold it, and what a reader of results should know about it."""
+"""The catalog of data sets: size, licence, citation, files, and what a reader of results should know."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,13 +27,13 @@ class File:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Where the file may be; the first is where it is written to."""
+        """Where the file may be; a download is written to the first."""
         return (self.path, f"{self.path}.gz", *self.other_paths)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataSet:
-    """A data set, described. ``archive`` is the path of its zip file at UCI."""
+    """Describes a data set. ``archive`` is the path of its zip file at UCI."""
 
     name: str
     title: str
@@ -240,12 +240,12 @@ _BY_NAME = {entry.name: entry for entry in _ALL}
 
 
 def names() -> list[str]:
-    """All data sets by name."""
+    """Return the names of all data sets."""
     return list(_BY_NAME)
 
 
 def describe(name: str) -> DataSet:
-    """What a data set is.
+    """Return the description of a data set.
 
     Example:
         >>> describe("concrete").rows

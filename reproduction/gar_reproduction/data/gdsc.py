@@ -1,4 +1,4 @@
-"""Drug responses of cell lines: which drugs and lines are kept, and how the rest becomes numbers (the paper's appendix)."""
+"""Drug responses of cell lines: which drugs and lines are kept, and how features are encoded (the paper's appendix)."""
 
 import re
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ _LINE, _NUMBER = "cell line", "cosmic_id"
 def drugs_and_features(
     frame: "pd.DataFrame", *, most_complete: int | None = None, max_missing: float = 1.0
 ) -> tuple["pd.DataFrame", "pd.DataFrame"]:
-    """One-hot features and drug responses ``ln IC50`` of the lines that have a value for every drug that is kept.
+    """Return one-hot features and drug responses ``ln IC50`` of the lines that have a value for every drug that is kept.
 
     Args:
         frame: columns named ``..._IC_50`` are drugs, the line's name and COSMIC number are left out, all others are categories.
@@ -38,7 +38,7 @@ def drugs_and_features(
 
 
 def _only_lines(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """GDSC's own files describe the columns in some rows below the header; only lines have a number in COSMIC."""
+    """Drop rows that describe columns, as in GDSC's own files: only cell lines have a number in COSMIC."""
     import pandas as pd
 
     number = next((column for column in frame.columns if column.lower() == _NUMBER), None)
@@ -46,6 +46,6 @@ def _only_lines(frame: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def _is_drug_or_name(column: str, drugs: list[str]) -> bool:
-    """A drug's response or another measure of it (``Erlotinib_AUC``), or what names the line."""
+    """Return True for a drug's response, another measure of it (``Erlotinib_AUC``), or a name of the line."""
     stems = {match[1] for match in map(_DRUG.fullmatch, drugs) if match}
     return column.lower() in (_LINE, _NUMBER) or column in drugs or column.rpartition("_")[0] in stems

@@ -10,9 +10,10 @@ import pytest
 from gar.app.compare.curve_points import squared_sine
 from gar.errors import InputError
 from gar.vision import read_images
-from gar_reproduction.data import available, describe, load, names
+from gar_reproduction.data.catalog import describe, names
+from gar_reproduction.data.files import available, located
 from gar_reproduction.data.gdsc import drugs_and_features
-from gar_reproduction.data.home import located
+from gar_reproduction.data.loading import load
 
 
 def needs(home: Path, *files: str) -> None:
