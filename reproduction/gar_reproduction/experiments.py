@@ -7,44 +7,27 @@ To add one, write a function that returns its cells, enter it in ``_CELLS``, and
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import combinations
 from typing import Any
 
 from gar.errors import InputError
 from gar.registry import LOSSES, PAPER_LOSSES
 from gar.stack import Models, StackData
+from gar_reproduction import protocol
 from gar_reproduction.cell import Cell, Keeps
 from gar_reproduction.names import EXPERIMENTS
-from gar_reproduction.protocol import (
-    SEEDS,
-    curve_data,
-    curve_models,
-    curve_origin,
-    curve_settings,
-    fresh_origin,
-    subject_data,
-    subject_origin,
-    table_data,
-    table_models,
-    table_origin,
-    table_settings,
-)
+from gar_reproduction.protocol import SEEDS, table_data, table_models
 
-TABLES = ("concrete", "wine", "wine-white", "parkinson-total", "parkinson-motor", "superconductivity", "gdsc")
-SMALL_TABLES = ("concrete", "wine", "parkinson-total", "parkinson-motor")
+PARKINSON = ("parkinson-total", "parkinson-motor")
+SMALL_TABLES = ("concrete", "wine", *PARKINSON)
+TABLES = ("concrete", "wine", "wine-white", *PARKINSON, "superconductivity", "gdsc")
 ALPHAS = (0.1, 0.2, 0.25, 0.4, 0.5, 0.8, 1.0, 1.25, 2.0, 2.5, 4.0, 5.0, 10.0)
 BATCH_SIZES = (32, 64, 128, 256, 512)
 CURVES = ("sine", "squared-sine")
 CURVE_METHODS = ("mae", "mse", "mae_pearson", "rnc", "gar")
 LAYERS = (2, 4, 6, 8, 10)
-COMPONENT_SETS: Mapping[str, tuple[str, ...]] = {
-    "mae": ("mae",),
-    "diff": ("diff",),
-    "diffnorm": ("diffnorm",),
-    "mae+diff": ("mae", "diff"),
-    "mae+diffnorm": ("mae", "diffnorm"),
-    "diff+diffnorm": ("diff", "diffnorm"),
-    "gar": ("mae", "diff", "diffnorm"),
-}
+_COMPONENTS = ("mae", "diff", "diffnorm")
+COMPONENT_SETS = {"+".join(some): some for size in (1, 2) for some in combinations(_COMPONENTS, size)} | {"gar": _COMPONENTS}
 """The components of GAR that each variant of the ablation keeps."""
 
 
@@ -58,7 +41,7 @@ def table_cell(
     load: Callable[[], StackData] | None = None,
     models: Models | None = None,
     keeps: Keeps = "scores",
-    origin: Callable[[str], tuple[str, ...]] = table_origin,
+    origin: Callable[[str], tuple[str, ...]] = protocol.table_origin,
     **settings: Any,
 ) -> Cell:
     """Return a cell of one loss on one of the paper's tables; what is not given is as in Table 1.
@@ -84,7 +67,7 @@ def table_cell(
         title=title or LOSSES[loss].title,
         load=load or partial(table_data, task, features=features),
         models=table_models(LOSSES[loss].grid) if models is None else models,
-        settings=table_settings(task, loss, **settings),
+        settings=protocol.table_settings(task, loss, **settings),
         keeps=keeps,
         origin=partial(origin, task),
     )
@@ -99,11 +82,10 @@ def _selected_alpha() -> list[Cell]:
     return [cell for cell in _table1() if cell.variant == "gar"]
 
 
-def _table1_on(experiment: str, tasks: Iterable[str], load: Callable[..., StackData], origin: Any = table_origin) -> list[Cell]:
+def _table1_on(experiment: str, tasks: Iterable[str], load: Callable[..., StackData], **origin: Any) -> list[Cell]:
     """Return the cells of Table 1 on other data."""
-    return [
-        table_cell(experiment, task, method, load=partial(load, task), origin=origin) for task in tasks for method in PAPER_LOSSES
-    ]
+    pairs = [(task, method) for task in tasks for method in PAPER_LOSSES]
+    return [table_cell(experiment, task, method, load=partial(load, task), **origin) for task, method in pairs]
 
 
 def _standardized() -> list[Cell]:
@@ -116,21 +98,21 @@ def _train_statistics() -> list[Cell]:
 
 
 def _by_subject() -> list[Cell]:
-    return _table1_on("by-subject", ("parkinson-total", "parkinson-motor"), subject_data, subject_origin)
+    return _table1_on("by-subject", PARKINSON, protocol.subject_data, origin=protocol.subject_origin)
 
 
 def _ablation() -> list[Cell]:
-    found = []
-    for task in SMALL_TABLES:
-        for variant, components in COMPONENT_SETS.items():
-            if variant == "gar":
-                found.append(table_cell("ablation", task, variant))
-                continue
-            # One component alone has the same gradient for every alpha: three seeds stand in for three values.
-            models = table_models((1.0,), seeds=SEEDS) if len(components) == 1 else None
-            options = {"components": components}
-            found.append(table_cell("ablation", task, variant, loss="gar", title=variant, models=models, loss_options=options))
-    return found
+    return [_component_cell(task, variant) for task in SMALL_TABLES for variant in COMPONENT_SETS]
+
+
+def _component_cell(task: str, variant: str) -> Cell:
+    """Return a cell of GAR with some of its components."""
+    if variant == "gar":
+        return table_cell("ablation", task, variant)
+    components = COMPONENT_SETS[variant]
+    # One component alone has the same gradient for every alpha: three seeds stand in for three values.
+    models = table_models((1.0,), seeds=SEEDS) if len(components) == 1 else None
+    return table_cell("ablation", task, variant, loss="gar", title=variant, models=models, loss_options={"components": components})
 
 
 def _alpha() -> list[Cell]:
@@ -159,7 +141,7 @@ def _differences() -> list[Cell]:
             cell("gar-half-diff", loss="gar", title="GAR, half of L_diff", loss_options={"weights": (1.0, 0.5, 1.0)}),
             cell("gar-double-diffnorm", loss="gar", title="GAR, 2(1 - r)", loss_options={"weights": (1.0, 1.0, 2.0)}),
             cell("gar-bessel", loss="gar", title="GAR, deviations with N - 1", loss_options={"correction": 1}),
-            cell("gar-new-split", loss="gar", title="GAR, a split of our own", load=fresh, origin=fresh_origin),
+            cell("gar-new-split", loss="gar", title="GAR, a split of our own", load=fresh, origin=protocol.fresh_origin),
         ]
     return [*found, *_other_seeds(), *_smaller_rates()]
 
@@ -170,7 +152,7 @@ def _other_seeds() -> list[Cell]:
     each: list[tuple[int, ...]] = [(seed,) for seed in range(123, 127)]
     rates = (1e-1, 1e-2)
     found = _with_seeds("concrete", "ranksim", each, learning_rates=None)
-    for task in ("parkinson-total", "parkinson-motor"):
+    for task in PARKINSON:
         found += _with_seeds(task, "mae", [(seed, seed + 1, seed + 2) for seed in (123, 126, 129)], learning_rates=rates)
         found += _with_seeds(task, "gar", each[:3], learning_rates=rates)
     return [*found, *_with_seeds("parkinson-motor", "focal_mae", each, learning_rates=rates)]
@@ -208,11 +190,11 @@ def _curve_cell(experiment: str, task: str, method: str, *, layers: int, variant
         task=task,
         variant=variant,
         title=LOSSES[method].title,
-        load=partial(curve_data, task),
-        models=curve_models(method, alphas),
-        settings=curve_settings(method, layers=layers),
+        load=partial(protocol.curve_data, task),
+        models=protocol.curve_models(method, alphas),
+        settings=protocol.curve_settings(method, layers=layers),
         keeps="curve",
-        origin=partial(curve_origin, task),
+        origin=partial(protocol.curve_origin, task),
     )
 
 

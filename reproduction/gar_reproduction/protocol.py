@@ -10,18 +10,10 @@ from gar.estimators.presets import PAPER, widths
 from gar.metrics import mae, rmse
 from gar.registry import LOSSES
 from gar.stack import Models, StackData, TrainSettings
+from gar_reproduction.data import splits
 from gar_reproduction.data.catalog import describe
 from gar_reproduction.data.loading import load
-from gar_reproduction.data.splits import (
-    Features,
-    Labels,
-    Seed,
-    authors_split,
-    group_split,
-    half_split,
-    has_authors_split,
-    paper_split,
-)
+from gar_reproduction.data.splits import Features, Labels, Seed
 from gar_reproduction.published import with_sd
 
 FOLDS = range(5)
@@ -59,7 +51,7 @@ _load = cache(load)
 
 def table_origin(task: str) -> tuple[str, ...]:
     """Describe the split of a table, and how the table differs from the authors' file."""
-    if has_authors_split(task):
+    if splits.has_authors_split(task):
         return ("The authors' own arrays and split.",)
     if task in AUTHORS_ORDER:
         return ("The authors' split, drawn anew by their random numbers.", *_load(task).notes)
@@ -91,21 +83,21 @@ def table_data(task: str, features: Features = "whole", labels: Labels = "raw", 
 
     ``is_fresh`` draws one in any case.
     """
-    if has_authors_split(task) and not is_fresh:
-        return authors_split(task, features=features, labels=labels)
+    if splits.has_authors_split(task) and not is_fresh:
+        return splits.authors_split(task, features=features, labels=labels)
     seed: Seed = "authors" if task in AUTHORS_ORDER and not is_fresh else 0
-    return paper_split(_load(task), seed=seed, features=features, labels=labels)
+    return splits.paper_split(_load(task), seed=seed, features=features, labels=labels)
 
 
 @cache
 def subject_data(task: str) -> StackData:
     """Return a split by person. Features are standardised as in the paper, so that only the split differs."""
-    return group_split(_load(task), features="whole")
+    return splits.group_split(_load(task), features="whole")
 
 
 def curve_origin(task: str) -> tuple[str, ...]:
     """Describe the points of a curve."""
-    half = "the authors' own half" if has_authors_split(task) else "a random half"
+    half = "the authors' own half" if splits.has_authors_split(task) else "a random half"
     return (f"{len(curve_data(task).x)} points; {half} of them is trained on.",)
 
 
@@ -135,6 +127,6 @@ def curve_settings(loss: str, *, layers: int) -> TrainSettings:
 @cache
 def curve_data(task: str) -> StackData:
     """Return a curve, half of whose points train. The other half, by which the paper selects, are the validation rows."""
-    data = authors_split(task) if has_authors_split(task) else half_split(_load(task))
+    data = splits.authors_split(task) if splits.has_authors_split(task) else splits.half_split(_load(task))
     fold = data.folds[0]
     return StackData(data.x, data.y, [(fold.train, fold.valid, np.arange(0))])

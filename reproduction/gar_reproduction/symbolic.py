@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import Any
 
 import joblib
 import numpy as np
@@ -31,14 +31,8 @@ _DRAWN = 256
 _STEP = 1e-4
 """Step of the central differences that estimate slopes."""
 
-Predict = Callable[[np.ndarray], np.ndarray]
-
-
-class Found(NamedTuple):
-    """A program as text, and as a function of points."""
-
-    text: str
-    predict: Predict
+Program = tuple[str, Callable[[np.ndarray], np.ndarray]]
+"""A program as text, and as a function of points."""
 
 
 def symbolic_studies(tasks: Sequence[str] = (), methods: Sequence[str] = ()) -> list[Study]:
@@ -84,15 +78,14 @@ def _rounded(value: float) -> float:
 
 
 def _fitted(
-    evolve: Callable[..., Found], x: np.ndarray, y: np.ndarray, rows: np.ndarray, toolbox: str, method: str, seed: int
+    evolve: Callable[..., Program], x: np.ndarray, y: np.ndarray, rows: np.ndarray, toolbox: str, method: str, seed: int
 ) -> tuple[str, np.ndarray, np.ndarray]:
     """Return the text of a program, and its values and slopes at all points."""
-    found = evolve(x[rows], y[rows], toolbox, method, seed)
-    slopes = (found.predict(x + _STEP) - found.predict(x - _STEP)) / (2 * _STEP)
-    return found.text, found.predict(x), slopes
+    text, predict = evolve(x[rows], y[rows], toolbox, method, seed)
+    return text, predict(x), (predict(x + _STEP) - predict(x - _STEP)) / (2 * _STEP)
 
 
-def _gplearn(x: np.ndarray, y: np.ndarray, toolbox: str, method: str, seed: int) -> Found:
+def _gplearn(x: np.ndarray, y: np.ndarray, toolbox: str, method: str, seed: int) -> Program:
     from gplearn.genetic import SymbolicRegressor
 
     functions = ("add", "sub", "mul", "div", "sqrt", "log", "abs", "neg", "inv")
@@ -106,10 +99,10 @@ def _gplearn(x: np.ndarray, y: np.ndarray, toolbox: str, method: str, seed: int)
         stopping_criteria=1e-6,
         random_state=seed,
     ).fit(x, y)
-    return Found(str(model._program), model.predict)
+    return str(model._program), model.predict
 
 
-def _pysr(x: np.ndarray, y: np.ndarray, toolbox: str, method: str, seed: int) -> Found:
+def _pysr(x: np.ndarray, y: np.ndarray, toolbox: str, method: str, seed: int) -> Program:
     from pysr import PySRRegressor
 
     model = PySRRegressor(
@@ -123,4 +116,4 @@ def _pysr(x: np.ndarray, y: np.ndarray, toolbox: str, method: str, seed: int) ->
         temp_equation_file=True,
         **({} if method == "mse" else {"loss_function": pysr_loss(alpha=ALPHA)}),
     ).fit(x, y)
-    return Found(str(model.get_best()["equation"]), model.predict)
+    return str(model.get_best()["equation"]), model.predict

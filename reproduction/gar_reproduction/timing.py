@@ -3,7 +3,7 @@
 import os
 import platform
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -116,17 +116,16 @@ def _step(
 
 def _in_a_stack(task: str, method: str, data: StackData) -> dict[str, Any]:
     """Time a stack: seconds per epoch and model, including evaluation on validation and test rows."""
-    settings = table_settings(task, method, epochs=STACK_EPOCHS, **_all_epochs(method))
-    parameter = np.resize(LOSSES[method].grid, STACK_SIZE) if LOSSES[method].grid else None
+    spec = LOSSES[method]
+    pretrain_epochs = (
+        STACK_EPOCHS if "pred" not in spec.inputs else None
+    )  # of features alone: no second phase
+    settings = table_settings(task, method, epochs=STACK_EPOCHS, pretrain_epochs=pretrain_epochs)
+    parameter = np.resize(spec.grid, STACK_SIZE) if spec.grid else None
     models = Models(seed=np.full(STACK_SIZE, SEED), learning_rate=_RATE, parameter=parameter)
     start = time.perf_counter()
     train(data, models, settings)
     return {"stack_models": STACK_SIZE, "stack": (time.perf_counter() - start) / STACK_SIZE / STACK_EPOCHS}
-
-
-def _all_epochs(method: str) -> Mapping[str, int]:
-    """Time a loss of features alone by itself, without the loss that follows it."""
-    return {"pretrain_epochs": STACK_EPOCHS} if "pred" not in LOSSES[method].inputs else {}
 
 
 def _statistics(values: Sequence[float]) -> dict[str, float]:

@@ -137,7 +137,7 @@ def test_the_authors_split_is_drawn_where_its_file_is_not(data_home: Path, monke
     if not has_authors_split("concrete"):
         pytest.skip("the authors' file for concrete is not in the data folder")
     theirs = table_data("concrete")
-    monkeypatch.setattr(protocol, "has_authors_split", lambda task: False)
+    monkeypatch.setattr("gar_reproduction.data.splits.has_authors_split", lambda task: False)
     drawn = table_data.__wrapped__("concrete")
     np.testing.assert_allclose(drawn.y, theirs.y, atol=0.006)
     np.testing.assert_allclose(drawn.x, theirs.x, atol=0.01)

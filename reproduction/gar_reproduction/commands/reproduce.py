@@ -1,7 +1,7 @@
 """``gar reproduce``: the paper's experiments, and pages of their records."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,13 +17,13 @@ from gar_reproduction.names import EXPERIMENTS, TASKS
 if TYPE_CHECKING:
     from gar.search import RunContext
     from gar_reproduction.cell import Cell
-    from gar_reproduction.execution import State
     from gar_reproduction.studies import Study
 
 F = TypeVar("F", bound=Callable[..., Any])
+_FOLDER = click.Path(path_type=Path, file_okay=False)
 _RECORDS = click.option(
     "--records",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=_FOLDER,
     default=records_folder,
     show_default="reproduction/records of the clone",
     help="Folder of the records of finished experiment cells.",
@@ -49,7 +49,7 @@ def _running_options(command: F) -> F:
         _RECORDS,
         click.option(
             "--scratch",
-            type=click.Path(path_type=Path, file_okay=False),
+            type=_FOLDER,
             default=scratch_folder,
             show_default="in the user's cache folder",
             help="Folder of unfinished work.",
@@ -68,7 +68,7 @@ def _add(name: str, summary: str) -> None:
     @reproduce.command(name, help=summary, short_help=summary)
     @_running_options
     def run(**given: Any) -> None:
-        _run(list(EXPERIMENTS) if name == "all" else [name], **given)
+        _run(list(EXPERIMENTS) if name == "all" else [name], given)
 
 
 for _name, _summary in {**EXPERIMENTS, "all": "All of these, one after another."}.items():
@@ -88,31 +88,19 @@ class _Request:
     """Whether an unknown task or method is an error; 'all' ignores what an experiment does not have."""
 
 
-def _run(
-    experiments: Sequence[str],
-    *,
-    tasks: tuple[str, ...] | None,
-    methods: tuple[str, ...] | None,
-    workers: int,
-    backend: str,
-    address: str | None,
-    budget: float | None,
-    records: Path,
-    scratch: Path,
-    dry_run: bool,
-    quiet: bool,
-) -> None:
+def _run(experiments: Sequence[str], given: Mapping[str, Any]) -> None:
     from gar.search import RunContext, parallel_backend
     from gar_reproduction.experiments import CELL_EXPERIMENTS
 
+    records, workers, budget, is_dry = (given[name] for name in ("records", "workers", "budget", "dry_run"))
     deadline = None if budget is None else time.monotonic() + 60 * budget
-    context = RunContext(records=scratch, workers=workers, progress=not quiet, deadline=deadline)
-    request = _Request(records, context, tasks or (), methods or (), dry_run, is_strict=len(experiments) == 1)
-    with nullcontext() if dry_run else parallel_backend(backend, address=address, workers=workers):
+    context = RunContext(records=given["scratch"], workers=workers, progress=not given["quiet"], deadline=deadline)
+    request = _Request(records, context, given["tasks"] or (), given["methods"] or (), is_dry, is_strict=len(experiments) == 1)
+    with nullcontext() if is_dry else parallel_backend(given["backend"], address=given["address"], workers=workers):
         is_done = all((_run_cells if name in CELL_EXPERIMENTS else _run_studies)(name, request) for name in experiments)
     if not is_done:
         click.echo("The time is up. What is finished is recorded; the same command continues from there.")
-    elif not dry_run:
+    elif not is_dry:
         click.echo(f"Records: {records} (render their pages: gar reproduce report --records {records})")
 
 
@@ -125,7 +113,7 @@ def _run_cells(experiment: str, request: _Request) -> bool:
     if request.is_dry:
         _show_plan(found, request)
         return True
-    is_done = run_cells(found, request.records, request.context, _show_state)
+    is_done = run_cells(found, request.records, request.context, lambda cell, state: click.echo(f"{cell.name:<44} {state}"))
     _show_scores(experiment, [cell for cell in found if cell.keeps != "curve"], request.records)
     return is_done
 
@@ -141,10 +129,6 @@ def _show_scores(experiment: str, found: Sequence["Cell"], records: Path) -> Non
         click.echo(f"\n{TASKS[task]}\n{plain(score_table(scores, task))}")
     if scores.run_tasks:
         click.echo(f"\n{legend(scores)}")
-
-
-def _show_state(cell: "Cell", state: "State") -> None:
-    click.echo(f"{cell.name:<44} {state}")
 
 
 def _show_plan(found: Sequence["Cell"], request: _Request) -> None:
@@ -214,13 +198,7 @@ def list_records(records: Path) -> None:
 
 @reproduce.command()
 @_RECORDS
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, file_okay=False),
-    default="docs/results",
-    show_default=True,
-    help="Folder of the pages.",
-)
+@click.option("--out", type=_FOLDER, default="docs/results", show_default=True, help="Folder of the pages.")
 def report(records: Path, out: Path) -> None:
     """Render all records as pages: Markdown and figures."""
     if not records.is_dir():

@@ -139,28 +139,23 @@ def _download(url: str, part: Path, timeout: float, progress: Progress | None) -
 
     if urlsplit(url).scheme not in ("http", "https"):
         raise InputError(f"{url!r} is no web address; expected one that begins with https://")
-    reason = ""
     for _ in range(_ATTEMPTS):
         with closing(_Sink(part, progress)) as sink:
-            headers = {"User-Agent": "gar", "Accept-Encoding": "identity", "Range": f"bytes={sink.size}-"}
-            if not sink.size:
-                del headers["Range"]
+            headers = {"User-Agent": "gar", "Accept-Encoding": "identity"} | ({"Range": f"bytes={sink.size}-"} if sink.size else {})
             receive = HTTPDownloader(chunk_size=_BLOCK, timeout=timeout, headers=headers, hooks={"response": sink.begin})
             try:
                 receive(url, sink, None)
-                return
-            except HTTPError as error:
-                answer = error.response
-                assert answer is not None
-                reason = f"the server answered {answer.status_code} {answer.reason}"
-                if answer.status_code != _RANGE_NOT_SATISFIABLE:
-                    break
-                sink.empty()  # longer than the file: it was another one
-            except ChunkedEncodingError:
-                reason = f"the connection broke after {sink.size}{'' if sink.total is None else f' of {sink.total}'} bytes"
+                if sink.total in (None, sink.size):
+                    return
+            except (HTTPError, ChunkedEncodingError) as error:
+                answer = sink.response
+                if answer.status_code == _RANGE_NOT_SATISFIABLE:
+                    sink.empty()  # longer than the file: it was another one
+                elif not answer.ok:
+                    raise DownloadError(f"the server answered {answer.status_code} {answer.reason}") from error
             except RequestException as error:
-                reason = f"no answer within {timeout:g} s" if "timed out" in str(error) else str(error)
-                break
+                raise DownloadError(f"no answer within {timeout:g} s" if "timed out" in str(error) else str(error)) from error
+            reason = f"the connection broke after {sink.size}{'' if sink.total is None else f' of {sink.total}'} bytes"
     raise DownloadError(reason)
 
 
@@ -171,11 +166,11 @@ class _Sink:
         self._stream, self._progress = part.open("ab"), progress
         self.size: int = self._stream.tell()
         self.total: int | None = None
-        self._response: Any = None
+        self.response: Any = None
 
     def begin(self, response: Any, **_: Any) -> None:
         """Look at an answer before its content arrives: a server that cannot resume sends the file from its start."""
-        self._response = response
+        self.response = response
         if response.ok and not response.is_redirect:
             if response.status_code != _RESUMED:
                 self.empty()
@@ -200,8 +195,8 @@ class _Sink:
     def close(self) -> None:
         """Close the file, and the connection, which pooch leaves open after an error."""
         self._stream.close()
-        if self._response is not None:
-            self._response.close()
+        if self.response is not None:
+            self.response.close()
 
 
 def _unpack(archive: Path, files: list[File], home: Path) -> None:

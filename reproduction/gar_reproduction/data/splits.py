@@ -64,7 +64,7 @@ def paper_split(
     """
     order = paper_order(len(table.x), seed=seed)
     count = count_tested(len(order), test, folds, "rows", fewest=2)  # one row has no correlation
-    return _protocol(table.x[order], table.y[order], count, folds, features, labels)
+    return _stack(table.x[order], table.y[order], consecutive_folds(len(order), count, folds), features, labels)
 
 
 def authors_split(name: str, *, home: Folder = None, features: Features = "whole", labels: Labels = "raw") -> StackData:
@@ -82,7 +82,7 @@ def authors_split(name: str, *, home: Folder = None, features: Features = "whole
     else:
         x, y = (np.concatenate([arrays[f"te{part}"], arrays[f"tr{part}"]]).astype(float) for part in "XY")
         test = len(arrays["teX"])
-    return _protocol(x, y, test, 5, features, labels)
+    return _stack(x, y, consecutive_folds(len(x), test, 5), features, labels)
 
 
 def has_authors_split(name: str, *, home: Folder = None) -> bool:
@@ -112,10 +112,6 @@ def group_split(
 def half_split(table: DataTable, *, seed: int = 0) -> StackData:
     """Split by the curves' protocol: a random half trains; the other half validates and tests, since the paper selects by it."""
     return _halves(table.x, table.y, paper_order(len(table.x), seed=seed))
-
-
-def _protocol(x: np.ndarray, y: np.ndarray, test: int, folds: int, features: Features, labels: Labels) -> StackData:
-    return _stack(x, y, consecutive_folds(len(x), test, folds), features, labels)
 
 
 def _stack(x: np.ndarray, y: np.ndarray, parts: list[Parts], features: Features, labels: Labels) -> StackData:

@@ -69,6 +69,7 @@ def paper_handle(**options: Any) -> Line2D:
     return Line2D([], [], color=MUTED, label="paper", **chosen)
 
 
+_GAR = looks_of([METHOD_OF_INTEREST])[METHOD_OF_INTEREST]
 _OURS = Line2D([], [], color=INK, linestyle="", marker="o", markersize=4, label="ours, mean and sd")
 
 
@@ -97,7 +98,7 @@ def _score_panel(scores: Scores, task: str, metric: str, *, is_first: bool) -> D
             color = looks[shown[index].variant].light
             _draw_score(axes, (index - raised, index - raised - 0.16), one, frame, color, {"markersize": 4, "linewidth": 1.2})
             _draw_score(axes, (index + 0.2, index + 0.3), theirs, frame, MUTED, _HOLLOW)
-        axes.set_yticks(range(len(shown)), [cell.title for cell in shown] if is_first else [""] * len(shown))
+        axes.set_yticks(range(len(shown)), [cell.title if is_first else "" for cell in shown])
         axes.set(ylim=(len(shown) - 0.5, -0.5), xlim=frame)
         few_ticks(axes, 4, None)
         label(axes, TASKS[task], METRICS[metric].title)
@@ -140,7 +141,7 @@ def alpha_figure(task: str, results: Mapping[str, Mapping[float, Result]]) -> Pa
 
 
 def _alpha_panel(results: Mapping[float, Result], metric: str) -> Draw:
-    color = looks_of([METHOD_OF_INTEREST])[METHOD_OF_INTEREST].light
+    color = _GAR.light
 
     def draw(axes: Axes) -> None:
         lines = {"color": color, "linewidth": 0.9}
@@ -167,10 +168,7 @@ def batch_figure(scores: Scores, task: str) -> PageFigure:
     sizes = [int(cell.variant) for cell in scores.cells_of(task) if (task, cell.variant) in scores.summaries]
     draws = [_batch_panel(scores, task, metric, sizes) for metric in TABLE_METRICS]
     has_paper = scores.published(task, str(sizes[0]), TABLE_METRICS[0]) is not None
-    legend = [
-        handle(looks_of([METHOD_OF_INTEREST])[METHOD_OF_INTEREST], "ours"),
-        *([paper_handle(linestyle="-")] if has_paper else []),
-    ]
+    legend = [handle(_GAR, "ours"), *([paper_handle(linestyle="-")] if has_paper else [])]
     return PageFigure(
         f"batch-size-{task}",
         f"Test scores of GAR on {TASKS[task]} with batches of {', '.join(map(str, sizes))} rows.",
@@ -179,8 +177,6 @@ def batch_figure(scores: Scores, task: str) -> PageFigure:
 
 
 def _batch_panel(scores: Scores, task: str, metric: str, sizes: Sequence[int]) -> Draw:
-    look = looks_of([METHOD_OF_INTEREST])[METHOD_OF_INTEREST]
-
     def draw(axes: Axes) -> None:
         theirs = [(size, score) for size in sizes if (score := scores.published(task, str(size), metric))]
         if theirs:
@@ -188,7 +184,7 @@ def _batch_panel(scores: Scores, task: str, metric: str, sizes: Sequence[int]) -
             axes.errorbar([size for size, _ in theirs], means, sds, color=MUTED, marker="o", zorder=2, **_HOLLOW)
         ours = [scores.ours[task, str(size), metric] for size in sizes]
         means, sds = [one.mean for one in ours], [one.sd for one in ours]
-        axes.errorbar(sizes, means, sds, color=look.light, marker=look.marker, markersize=3.5, linewidth=1.4, zorder=3)
+        axes.errorbar(sizes, means, sds, color=_GAR.light, marker=_GAR.marker, markersize=3.5, linewidth=1.4, zorder=3)
         axes.set_xscale("log", base=2)
         axes.set_xticks(sizes, [str(size) for size in sizes])
         axes.xaxis.set_minor_locator(NullLocator())
@@ -268,9 +264,7 @@ def _runtime_panel(times: Mapping[tuple[str, str], Mapping[str, Any]], task: str
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 60 * low else (1,)))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
         axes.xaxis.set_minor_locator(NullLocator())
-        axes.set_yticks(
-            range(len(PAPER_LOSSES)), [LOSSES[method].title for method in PAPER_LOSSES] if is_first else [""] * len(PAPER_LOSSES)
-        )
+        axes.set_yticks(range(len(PAPER_LOSSES)), [LOSSES[method].title if is_first else "" for method in PAPER_LOSSES])
         axes.set_ylim(len(PAPER_LOSSES) - 0.5, -0.5)
         label(axes, TASKS[task], "milliseconds per epoch")
 

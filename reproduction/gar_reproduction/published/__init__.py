@@ -12,17 +12,8 @@ from typing import NamedTuple
 from gar.errors import InputError
 
 TABLES: tuple[str, ...] = (
-    "table1",
-    "table1-gains",
-    "standardized",
-    "standardized-gains",
-    "ablation",
-    "ablation-ranks",
-    "runtime",
-    "selected-alpha",
-    "selected-alpha-means",
-    "batch-size",
-    "datasets",
+    *("table1", "table1-gains", "standardized", "standardized-gains", "ablation", "ablation-ranks"),
+    *("runtime", "selected-alpha", "selected-alpha-means", "batch-size", "datasets"),
 )
 
 
