@@ -6,6 +6,7 @@ they say what is missing. This module is light to import: the command line shows
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,28 +74,14 @@ def _settings(loss: str, parameter: float | None, rate: float, decay: float, see
     """Return the settings of one run; epochs, batch size and scale of ages are the same in all runs of the paper."""
     from gar.vision import ImageSettings
 
-    return ImageSettings(
-        loss=loss,
-        parameter=parameter,
-        learning_rate=rate,
-        weight_decay=decay,
-        seed=seed,
-        epochs=EPOCHS,
-        batch_size=BATCH_SIZE,
-        standardise=False,
-    )
+    shared: dict[str, Any] = {"epochs": EPOCHS, "batch_size": BATCH_SIZE, "standardise": False}
+    return ImageSettings(loss=loss, parameter=parameter, learning_rate=rate, weight_decay=decay, seed=seed, **shared)
 
 
 def _scratch(method: str) -> dict[str, Any]:
     from gar.vision import Machine, train_study
 
-    runs = [
-        _settings(method, parameter, rate, decay, seed)
-        for parameter in LOSSES[method].grid or (None,)
-        for rate in RATES
-        for decay in DECAYS
-        for seed in SEEDS
-    ]
+    runs = [_settings(method, *one) for one in product(LOSSES[method].grid or (None,), RATES, DECAYS, SEEDS)]
     rows = train_study(_checked_table(), runs, _folder("scratch"), machine=Machine(progress=True))
     return next(row for row in rows if row["chosen"])
 

@@ -61,22 +61,14 @@ def _extras(cell: Cell, data: StackData, history: History) -> dict[str, np.ndarr
         return _moments(cell, data, history) if cell.keeps == "moments" else {}
 
 
-def best_combination(models: Models, last: np.ndarray) -> np.ndarray:
-    """Return the models, one per seed, of the combination with the least mean error after the last epoch; none if all failed.
-
-    The paper's authors select so: by the error on the points that are not trained on, with no validation rows.
-
-    Args:
-        models: a grid over seeds.
-        last: metrics after the last epoch, ``(G, metrics)``.
-    """
-    return best_configuration(models, last[:, METRICS[SELECTED_BY].index])
-
-
 def _curves(cell: Cell, data: StackData, history: History) -> dict[str, np.ndarray]:
-    """Return metrics after the last epoch, points, truth, and the winners' predictions and slopes, ``(seeds, points)``."""
+    """Return metrics after the last epoch, points, truth, and the winners' predictions and slopes, ``(seeds, points)``.
+
+    The winners, one per seed, are the combination with the least mean error after the last epoch; none if all failed. The paper's
+    authors select so: by the error on the points that are not trained on, with no validation rows.
+    """
     last = history.metrics[:, -1, 0].copy()
-    winners = best_combination(cell.models, last)
+    winners = best_configuration(cell.models, last[:, METRICS[SELECTED_BY].index])
     x, y = (values[:, 0].double().numpy().copy() for values in (data.x, data.y))
     points = {"last": last, "x": x, "y": y, "trained": np.isin(np.arange(len(x)), data.folds[0].train), "winners": winners}
     if len(winners) == 0:

@@ -3,7 +3,7 @@
 import os
 import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,10 @@ STACK_EPOCHS, STACK_SIZE = 4, 45
 """A stack has as many models as a method has in one fold."""
 _RATE = 1e-5
 """Small enough that no model diverges, which would end its training early."""
+
+
+Times = Mapping[tuple[str, str], Mapping[str, Any]]
+"""Recorded times by task and method."""
 
 
 def timings(tasks: Sequence[str] = (), methods: Sequence[str] = (), *, epochs: int = EPOCHS) -> list[Study]:
@@ -117,9 +121,7 @@ def _step(
 def _in_a_stack(task: str, method: str, data: StackData) -> dict[str, Any]:
     """Time a stack: seconds per epoch and model, including evaluation on validation and test rows."""
     spec = LOSSES[method]
-    pretrain_epochs = (
-        STACK_EPOCHS if "pred" not in spec.inputs else None
-    )  # of features alone: no second phase
+    pretrain_epochs = STACK_EPOCHS if "pred" not in spec.inputs else None  # of features alone: no second phase
     settings = table_settings(task, method, epochs=STACK_EPOCHS, pretrain_epochs=pretrain_epochs)
     parameter = np.resize(spec.grid, STACK_SIZE) if spec.grid else None
     models = Models(seed=np.full(STACK_SIZE, SEED), learning_rate=_RATE, parameter=parameter)

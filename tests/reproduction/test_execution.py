@@ -9,9 +9,10 @@ import pytest
 
 from gar.registry import METRICS
 from gar.search import RecordWarning, RunContext, search, select
+from gar.search.selection import best_configuration
 from gar.stack import Models
 from gar_reproduction.cell import Cell
-from gar_reproduction.execution import best_combination, run_cell, run_cells
+from gar_reproduction.execution import run_cell, run_cells
 from gar_reproduction.experiments import cells
 from gar_reproduction.scores import result, winners
 from gar_reproduction.summary import path_of, read_summaries, read_summary
@@ -116,14 +117,24 @@ def test_models_that_diverge_are_recorded_and_never_win(records: Path, context: 
     assert np.isnan(summary.valid[first]).all()
 
 
-def test_the_combination_of_a_curve_is_best_on_average() -> None:
+def test_the_combination_of_a_curve_is_best_on_average(records: Path, context: RunContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GAR_DATA_HOME", raising=False)
+    cell = small_cell("synthetic", "sine", "mae")
+    models = Models.grid(seeds=(1, 2), learning_rates=(1e-2, 1e-3), weight_decays=(0.0,))
+    _, summary = run_cell(replace(cell, models=models), records, context)
+    assert summary is not None
+    errors = summary.extras["last"][:, METRICS["mae"].index]
+    means = {rate: errors[models.learning_rate == rate].mean() for rate in (1e-2, 1e-3)}
+    best = min(means, key=lambda rate: means[rate])
+    assert summary.extras["winners"].tolist() == np.flatnonzero(models.learning_rate == best).tolist()
+    assert summary.extras["predictions"].shape == (2, len(summary.extras["x"]))
+
+
+def test_a_combination_that_fails_with_one_seed_does_not_win() -> None:
     models = Models.grid(seeds=(1, 2), learning_rates=(0.1, 0.01), weight_decays=(0.0,))
-    last = np.full((4, len(METRICS)), np.nan)
-    last[:, METRICS["mae"].index] = [1.0, 4.0, 7.0, 3.0]  # means over seeds: 4 and 3.5
-    assert best_combination(models, last).tolist() == [1, 3]
-    last[1] = np.nan  # one seed of the better one did not get there
-    assert best_combination(models, last).tolist() == [0, 2]
-    assert best_combination(models, np.full_like(last, np.nan)).tolist() == []
+    assert best_configuration(models, np.array([1.0, 4.0, 7.0, 3.0])).tolist() == [1, 3]  # means over seeds: 4 and 3.5
+    assert best_configuration(models, np.array([1.0, np.nan, 7.0, 3.0])).tolist() == [0, 2]
+    assert best_configuration(models, np.full(4, np.nan)).tolist() == []
 
 
 def test_loading_is_not_disturbed_by_what_is_kept(records: Path, context: RunContext, monkeypatch: pytest.MonkeyPatch) -> None:

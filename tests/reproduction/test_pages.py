@@ -12,7 +12,7 @@ from gar.registry import LOSSES, PAPER_LOSSES
 from gar_reproduction import experiments
 from gar_reproduction.experiments import cells
 from gar_reproduction.names import EXPERIMENTS, TASKS
-from gar_reproduction.pages.blocks import Entry, Page, PageTable, markdown
+from gar_reproduction.pages.blocks import Page, PageTable, bold, heading, markdown
 from gar_reproduction.pages.claims import claims
 from gar_reproduction.pages.figures import _score_panel
 from gar_reproduction.pages.pages import pages, write_pages
@@ -121,7 +121,7 @@ def test_claims_follow_from_the_records(small: None, rendered: Path, small_recor
     assert best.verdict.startswith(("holds", "does not hold"))
     assert "not all was run" in best.verdict  # one task has no records
     ablation = next(claim for text, claim in found.items() if "components" in text)
-    ranks = [float(entries[1].text) for entries in ablation.table.rows]
+    ranks = [float(row[1]) for row in ablation.table.rows]
     assert sum(ranks) / len(ranks) == pytest.approx(4, abs=1e-3)  # of seven
     assert ablation.verdict.startswith("holds") == (ranks[-1] == min(ranks))
     assert next(claim for text, claim in found.items() if "fast" in text).verdict == "not run"
@@ -147,7 +147,7 @@ def test_one_rival_ahead_of_gar_decides_a_claim_that_others_leave_open(small: No
 def _best_in_correlations(records: Path) -> dict[tuple[str, str], str]:
     """By title of task and metric: who is best, as the page of claims says."""
     claim = next(claim for claim in claims(records) if "Pearson" in claim.text)
-    return {(entries[0].text, entries[1].text): entries[2].text for entries in claim.table.rows}
+    return {(row[0], row[1]): row[2] for row in claim.table.rows}
 
 
 _SHOWN = [
@@ -172,8 +172,8 @@ def test_a_figure_leaves_out_methods_of_which_there_is_no_number(
 
 
 def test_blocks_as_markdown() -> None:
-    page = Page("a", "A & B", ["x < y", PageTable(["one", "two"], [[Entry("<p>"), Entry("2", True)]])])
-    assert markdown(page) == "# A & B\n\nx < y\n\n| one | two |\n| --- | ---: |\n| <p> | **2** |\n"
+    page = Page("a", "A & B", [heading("C"), "x < y", PageTable(["one", "two"], [["<p>", bold("2")]])])
+    assert markdown(page) == "# A & B\n\n## C\n\nx < y\n\n| one | two |\n| --- | ---: |\n| <p> | **2** |\n"
 
 
 def test_an_experiment_without_a_page_of_its_own_shows_its_scores(

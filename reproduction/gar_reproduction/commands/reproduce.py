@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 _FOLDER = click.Path(path_type=Path, file_okay=False)
-_RECORDS = click.option(
-    "--records",
-    type=_FOLDER,
-    default=records_folder,
-    show_default="reproduction/records of the clone",
-    help="Folder of the records of finished experiment cells.",
+
+
+def _folder_option(name: str, default: Callable[[], Path], where: str, text: str) -> Callable[[F], F]:
+    return click.option(name, type=_FOLDER, default=default, show_default=where, help=text)
+
+
+_RECORDS = _folder_option(
+    "--records", records_folder, "reproduction/records of the clone", "Folder of the records of finished experiment cells."
 )
 
 
@@ -47,13 +49,7 @@ def _running_options(command: F) -> F:
         backend_options,
         click.option("--budget", type=click.FloatRange(min=0, min_open=True), metavar="MIN", help="Stop after this many minutes."),
         _RECORDS,
-        click.option(
-            "--scratch",
-            type=_FOLDER,
-            default=scratch_folder,
-            show_default="in the user's cache folder",
-            help="Folder of unfinished work.",
-        ),
+        _folder_option("--scratch", scratch_folder, "in the user's cache folder", "Folder of unfinished work."),
         click.option("--dry-run", is_flag=True, help="Show what would be run, and about how long it takes."),
         click.option("--quiet", is_flag=True, help="No progress line."),
     ]

@@ -8,19 +8,11 @@ HIT, MISS = "✓", "✗"
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One entry of a table."""
-
-    text: str
-    is_best: bool = False
-
-
-@dataclass(frozen=True)
 class PageTable:
-    """A table of a page. The first column is text, all others are numbers."""
+    """A table of a page. The first column is text, all others are numbers; the best ones are bold."""
 
     columns: Sequence[str]
-    rows: Sequence[Sequence[Entry]]
+    rows: Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -32,15 +24,8 @@ class PageFigure:
     png: bytes = field(repr=False)
 
 
-@dataclass(frozen=True)
-class Heading:
-    """The heading of a section."""
-
-    text: str
-
-
-Block = str | PageTable | PageFigure | Heading
-"""A part of a page; a text is a paragraph."""
+Block = str | PageTable | PageFigure
+"""A part of a page; a text is a paragraph or a heading."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +41,14 @@ class Page:
         return [block for block in self.blocks if isinstance(block, PageFigure)]
 
 
-def row(*entries: str | Entry) -> list[Entry]:
-    """Return a row of a table; texts become entries."""
-    return [entry if isinstance(entry, Entry) else Entry(entry) for entry in entries]
+def heading(text: str) -> str:
+    """Return the heading of a section."""
+    return f"## {text}"
+
+
+def bold(text: str) -> str:
+    """Return a text in bold."""
+    return f"**{text}**"
 
 
 def markdown(page: Page) -> str:
@@ -67,13 +57,10 @@ def markdown(page: Page) -> str:
 
 
 def _markdown(block: Block) -> str:
-    if isinstance(block, Heading):
-        return f"## {block.text}"
     if isinstance(block, PageFigure):
         return f"![{block.alt}](figures/{block.name}.png)"
     if isinstance(block, PageTable):
-        lines = [block.columns, ["---", *["---:"] * (len(block.columns) - 1)]]
-        lines += [[f"**{entry.text}**" if entry.is_best else entry.text for entry in entries] for entries in block.rows]
+        lines = [block.columns, ["---", *["---:"] * (len(block.columns) - 1)], *block.rows]
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
     return block
 
@@ -82,11 +69,11 @@ def plain(table: PageTable) -> str:
     """Return a table for the terminal, in columns.
 
     Example:
-        >>> print(plain(PageTable(["Method", "MAE"], [row("GAR", "4.569(0.086)")])))
+        >>> print(plain(PageTable(["Method", "MAE"], [["GAR", bold("4.569(0.086)")]])))
         Method           MAE
         GAR     4.569(0.086)
     """
-    lines = [list(table.columns), *([entry.text for entry in entries] for entries in table.rows)]
+    lines = [list(table.columns), *([text.strip("*") for text in row] for row in table.rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
         "  ".join([first.ljust(widths[0]), *(text.rjust(width) for text, width in zip(rest, widths[1:], strict=True))])

@@ -1,6 +1,6 @@
 """The paper's claims, and whether they hold in our runs."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,9 +9,9 @@ from gar.registry import METHOD_OF_INTEREST, METRICS
 from gar_reproduction import published
 from gar_reproduction.experiments import COMPONENT_SETS
 from gar_reproduction.names import PUBLISHED_TASK, TABLE_METRICS, TASKS
-from gar_reproduction.pages.blocks import NOT_RUN, Block, Heading, PageTable, row
+from gar_reproduction.pages.blocks import NOT_RUN, Block, PageTable, heading
 from gar_reproduction.scores import Scores, mean_ranks, read_scores, results_by_parameter
-from gar_reproduction.timing import read_times
+from gar_reproduction.timing import Times, read_times
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "open"
 AS_FAST = 1.1
@@ -39,10 +39,10 @@ def claims(records: Path) -> list[Claim]:
 def claim_blocks(records: Path) -> list[Block]:
     """Return a table of verdicts, then the numbers of each claim."""
     found = claims(records)
-    summary = PageTable(["The paper says", "In our runs"], [row(claim.text, claim.verdict) for claim in found])
+    summary = PageTable(["The paper says", "In our runs"], [[claim.text, claim.verdict] for claim in found])
     blocks: list[Block] = [summary]
     for claim in found:
-        blocks += [Heading(claim.text), f"In our runs: {claim.verdict}. {claim.counted}", claim.table]
+        blocks += [heading(claim.text), f"In our runs: {claim.verdict}. {claim.counted}", claim.table]
     return blocks
 
 
@@ -63,7 +63,7 @@ def _best_correlations(records: Path) -> Claim:
             best = scores.best(task, metric)
             ours = (scores.title(task, best) or NOTHING) if _is_decided(scores, task, best) else NOT_RUN
             flags += [] if ours == NOT_RUN else [best == METHOD_OF_INTEREST]
-            rows.append(row(TASKS[task], METRICS[metric].title, ours, _paper_best(scores, task, metric)))
+            rows.append([TASKS[task], METRICS[metric].title, ours, _paper_best(scores, task, metric)])
     text = "GAR is best in Pearson and Spearman on every task"
     verdict = _verdict(flags, whole=all(scores.is_complete(task) for task in scores.tasks))
     counted = "Counted: tasks and metrics in which GAR has the best mean of nine."
@@ -93,14 +93,14 @@ def _as_fast_as_mae(records: Path) -> Claim:
         theirs = [_paper_ratio(task, kind) for kind in ("all", "loss")]
         flags += [] if ours["all"] is None else [ours["all"] <= AS_FAST]
         shown = [NOT_RUN if one is None else f"{one:.2f}" for one in ours.values()]
-        rows.append(row(TASKS[task], shown[0], theirs[0], shown[1], theirs[1]))
+        rows.append([TASKS[task], shown[0], theirs[0], shown[1], theirs[1]])
     text = "GAR's epoch is as fast as MAE's"
     columns = ["Task", "whole epoch, GAR / MAE", "paper's", "loss alone, GAR / MAE", "paper's"]
     counted = f"Counted: tasks in which the median of GAR's epochs is at most {AS_FAST} times that of MAE's."
     return Claim(text, counted, _verdict(flags, whole=True), PageTable(columns, rows))
 
 
-def _ratio(times: Mapping[tuple[str, str], Mapping[str, Mapping[str, float]]], task: str, kind: str) -> float | None:
+def _ratio(times: Times, task: str, kind: str) -> float | None:
     both = [times.get((task, method)) for method in ("gar", "mae")]
     return None if both[0] is None or both[1] is None else both[0][kind]["median"] / both[1][kind]["median"]
 
@@ -113,23 +113,19 @@ def _paper_ratio(task: str, kind: str) -> str:
 
 def _ablation(records: Path) -> Claim:
     scores = read_scores(records, "ablation")
-    tasks = [
-        task for task in scores.tasks if all(len(scores.results(task, metric)) == len(COMPONENT_SETS) for metric in TABLE_METRICS)
-    ]
+    counts = {task: min(len(scores.results(task, metric)) for metric in TABLE_METRICS) for task in scores.tasks}
+    tasks = [task for task, count in counts.items() if count == len(COMPONENT_SETS)]
     keys = [(task, metric) for task in tasks for metric in TABLE_METRICS]
     directions = [METRICS[metric].larger_is_better for _, metric in keys]
     ours = mean_ranks([{v: scores.ours[task, v, metric].mean for v in COMPONENT_SETS} for task, metric in keys], directions)
     same = mean_ranks([{v: scores.paper[task, v, metric].mean for v in COMPONENT_SETS} for task, metric in keys], directions)
-    rows = [row(name, _rank(ours, name), _rank(same, name), f"{rank:.3f}") for name, rank in published.ablation_ranks().items()]
+    shown = [{name: f"{rank:.3f}" for name, rank in ranks.items()} for ranks in (ours, same, published.ablation_ranks())]
+    rows = [[name, *(ranks.get(name, NOT_RUN) for ranks in shown)] for name in shown[-1]]
     flags = [ours[METHOD_OF_INTEREST] == min(ours.values())] if ours else []
     columns = ["Components", "mean rank, ours", "paper's on the same tasks", "paper's on its six"]
     counted = "Ranks are means over tasks and metrics; equal means share their ranks."
     text = "GAR with all three components has the best mean rank"
     return Claim(text, counted, _verdict(flags, whole=len(tasks) == len(scores.tasks)), PageTable(columns, rows))
-
-
-def _rank(ranks: Mapping[str, float], variant: str) -> str:
-    return f"{ranks[variant]:.3f}" if variant in ranks else NOT_RUN
 
 
 def _alpha_range(records: Path) -> Claim:
@@ -143,7 +139,7 @@ def _alpha_range(records: Path) -> Claim:
             best, worst = order[0], order[-1]
             cost = 100 * abs(means[worst] - means[best]) / abs(means[best])
             flags.append(min(means) < best < max(means))
-            rows.append(row(TASKS[task], METRICS[metric].title, short(best), short(worst), percent(cost)))
+            rows.append([TASKS[task], METRICS[metric].title, short(best), short(worst), percent(cost)])
     columns = ["Task", "Metric", "best alpha", "worst alpha", "worst against best"]
     text = "alpha is to be tuned in [0.1, 10]"
     counted = (
@@ -162,9 +158,8 @@ def _small_batches(records: Path) -> Claim:
         for metric in TABLE_METRICS:
             best = scores.best(task, metric)
             flags.append(best in RECOMMENDED_BATCHES)
-            rows.append(
-                row(TASKS[task], METRICS[metric].title, best or NOTHING, _paper_best(scores, task, metric).removeprefix("batch "))
-            )
+            theirs = _paper_best(scores, task, metric).removeprefix("batch ")
+            rows.append([TASKS[task], METRICS[metric].title, best or NOTHING, theirs])
     text = "batches of 32 to 128 rows are better than 256 and 512"
     columns = ["Task", "Metric", "best batch size, ours", "paper's"]
     counted = "Counted: tasks and metrics in which one of the smaller sizes has the best mean."

@@ -17,24 +17,15 @@ _MOST = 500
 """Points of a drawn curve at most."""
 
 
-def fit_figure(task: str, fits: Mapping[str, tuple[str, Fit]]) -> PageFigure:
-    """Draw a panel for every method: the truth in grey, the mean of five seeds, and a band of one standard deviation."""
-    draws = [_fit_panel(name, title, fit) for name, (title, fit) in fits.items()]
-    return PageFigure(
-        f"synthetic-{task}",
-        f"{TASKS[task]}: truth, mean and standard deviation of five fits by {', '.join(title for title, _ in fits.values())}.",
-        panels(draws, columns=2, cell=(4.6, 1.75)),
-    )
+def fit_figure(experiment: str, task: str, fits: Mapping[str, tuple[str, Fit]], *, kind: str = "fits") -> PageFigure:
+    """Draw a panel for every variant: the truth in grey, the mean of five seeds, and a band of one standard deviation.
 
-
-def symbolic_figure(task: str, fits: Mapping[str, tuple[str, Fit]]) -> PageFigure:
-    """Draw a panel for every kind of program; the last word of a variant is the loss that it was evolved by."""
+    The last word of a variant is its loss.
+    """
     draws = [_fit_panel(variant.rpartition("-")[2], title, fit) for variant, (title, fit) in fits.items()]
-    return PageFigure(
-        f"symbolic-{task}",
-        f"{TASKS[task]}: truth, mean and standard deviation of five programs by {'; '.join(title for title, _ in fits.values())}.",
-        panels(draws, columns=2, cell=(4.6, 1.75)),
-    )
+    titles = "; ".join(title for title, _ in fits.values())
+    alt = f"{TASKS[task]}: truth, mean and standard deviation of five {kind} by {titles}."
+    return PageFigure(f"{experiment}-{task}", alt, panels(draws, columns=2, cell=(4.6, 1.75)))
 
 
 def _fit_panel(name: str, title: str, fit: Fit, *, is_small: bool = False) -> Draw:
@@ -57,10 +48,10 @@ def slope_figure(fits: Mapping[str, Mapping[str, tuple[str, Fit]]]) -> PageFigur
     """Draw cosine and relative error between slopes of fit and truth, a dot for every seed."""
     draws = []
     for task, found in fits.items():
-        draws.append(_dots(TASKS[task], "cosine of slopes (1 is perfect)", {n: (t, f.slope_cosine) for n, (t, f) in found.items()}))
-        draws.append(
-            _dots(TASKS[task], "relative error of slopes (0 is perfect)", {n: (t, f.slope_error) for n, (t, f) in found.items()})
-        )
+        cosines = {name: (title, fit.slope_cosine) for name, (title, fit) in found.items()}
+        errors = {name: (title, fit.slope_error) for name, (title, fit) in found.items()}
+        draws.append(_dots(TASKS[task], "cosine of slopes (1 is perfect)", cosines))
+        draws.append(_dots(TASKS[task], "relative error of slopes (0 is perfect)", errors))
     return PageFigure(
         "synthetic-slopes",
         "Slopes of the fits compared with those of the truth: cosine and relative error of five seeds, and their mean.",

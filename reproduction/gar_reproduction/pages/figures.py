@@ -21,17 +21,12 @@ from gar_reproduction.scores import Result, Scores
 from gar_reproduction.summary import Summary
 
 Draw = Callable[[Axes], None]
+Drawn = Result | published.Score
 _LEGEND_WIDTH = 1.45
 """Inches of an entry of the legend."""
 
 
-def panels(
-    draws: Sequence[Draw],
-    *,
-    columns: int,
-    cell: tuple[float, float] = (2.6, 2.1),
-    legend: Sequence[Line2D] = (),
-) -> bytes:
+def panels(draws: Sequence[Draw], *, columns: int, cell: tuple[float, float] = (2.6, 2.1), legend: Sequence[Line2D] = ()) -> bytes:
     """Return a PNG file of equal panels, row by row.
 
     Args:
@@ -107,12 +102,7 @@ def _score_panel(scores: Scores, task: str, metric: str, *, is_first: bool) -> D
 
 
 def _draw_score(
-    axes: Axes,
-    heights: tuple[float, float],
-    one: Result | published.Score | None,
-    frame: tuple[float, float],
-    color: str,
-    style: dict[str, Any],
+    axes: Axes, heights: tuple[float, float], one: Drawn | None, frame: tuple[float, float], color: str, style: dict[str, Any]
 ) -> None:
     """Draw a mean with its deviation, or its value at the edge if it is outside of the frame; ``heights`` are those of both."""
     if one is None:
@@ -123,7 +113,7 @@ def _draw_score(
         point_beyond(axes, heights[1], one.mean, frame, color)
 
 
-def _reach(one: Result | published.Score) -> np.ndarray:
+def _reach(one: Drawn) -> np.ndarray:
     return np.array([one.mean - one.sd, one.mean + one.sd])
 
 

@@ -8,20 +8,19 @@ import numpy as np
 
 from gar.app.report.style import NOTHING, short
 from gar.files import write_whole
-from gar.registry import LOSSES, METRICS
-from gar_reproduction import agedb, published
+from gar.registry import LOSSES, METRICS, PAPER_LOSSES
+from gar_reproduction import agedb, published, timing
 from gar_reproduction.curves import Fit, fit_of
 from gar_reproduction.experiments import CURVE_METHODS, LAYERS, cells
 from gar_reproduction.names import EXPERIMENTS, TABLE_METRICS, TASKS
-from gar_reproduction.pages.blocks import HIT, NOT_RUN, Block, Heading, Page, PageTable, markdown, row
+from gar_reproduction.pages.blocks import HIT, NOT_RUN, Block, Page, PageTable, heading, markdown
 from gar_reproduction.pages.claims import claim_blocks
-from gar_reproduction.pages.curve_figures import depth_figures, fit_figure, slope_figure, symbolic_figure
-from gar_reproduction.pages.figures import alpha_figure, batch_figure, moments_figure, score_figure
-from gar_reproduction.pages.runtime import runtime_blocks
-from gar_reproduction.pages.score_tables import BOLD, LEGEND, agreement_count, alpha_table, gain_table, legend, score_table
+from gar_reproduction.pages.curve_figures import depth_figures, fit_figure, slope_figure
+from gar_reproduction.pages.figures import alpha_figure, batch_figure, moments_figure, runtime_figure, score_figure
+from gar_reproduction.pages.score_tables import BOLD, LEGEND, alpha_table, gain_table, legend, score_table
 from gar_reproduction.published import with_sd
 from gar_reproduction.scores import PAPER_TABLES, REPRODUCED, Scores, read_scores, results_by_parameter, winners
-from gar_reproduction.summary import read_summaries
+from gar_reproduction.summary import Summary, read_summaries
 from gar_reproduction.symbolic import FITNESSES, TOOLBOXES, read_fit, symbolic_studies
 
 _P_VALUES = (
@@ -69,11 +68,11 @@ def _agreement(records: Path) -> list[Block]:
     rows, all_agree, all_compared = [], 0, 0
     for experiment in REPRODUCED:
         scores = read_scores(records, experiment)
-        agree, compared = agreement_count(scores)
-        rows.append(row(_PAGES[experiment][0], f"{len(scores.summaries)} of {len(scores.cells)}", f"{agree} of {compared}"))
+        agree, compared = scores.agreement_count
+        rows.append([_PAGES[experiment][0], f"{len(scores.summaries)} of {len(scores.cells)}", f"{agree} of {compared}"])
         all_agree, all_compared = all_agree + agree, all_compared + compared
-    rows.append(row("all", NOTHING, f"{all_agree} of {all_compared}"))
-    return [Heading("Agreement of scores"), LEGEND, PageTable(["Table", "experiment cells run", "scores near the paper's"], rows)]
+    rows.append(["all", NOTHING, f"{all_agree} of {all_compared}"])
+    return [heading("Agreement of scores"), LEGEND, PageTable(["Table", "experiment cells run", "scores near the paper's"], rows)]
 
 
 def _table_blocks(experiment: str, records: Path, *, figures: tuple[str, ...] = (), gains: bool = True) -> list[Block]:
@@ -85,7 +84,7 @@ def _table_blocks(experiment: str, records: Path, *, figures: tuple[str, ...] = 
     made += [f"{legend(scores)} {BOLD}", *([_P_VALUES] if gains else [])]
     made += [score_figure(scores, experiment, metric) for metric in figures]
     for task in scores.run_tasks:
-        made += [Heading(TASKS[task]), _origin(scores, task), score_table(scores, task)]
+        made += [heading(TASKS[task]), _origin(scores, task), score_table(scores, task)]
         made += [gain_table(scores, task, PAPER_TABLES.get(experiment))] if gains else []
     return made
 
@@ -94,7 +93,7 @@ def _state(scores: Scores) -> list[Block]:
     """Say how much of an experiment was run, and how many scores agree with the paper's."""
     missing = [TASKS[task] for task in scores.tasks if task not in scores.run_tasks]
     lines: list[Block] = [f"{len(scores.summaries)} of {len(scores.cells)} experiment cells were run."]
-    agree, compared = agreement_count(scores)
+    agree, compared = scores.agreement_count
     lines += [f"{agree} of {compared} scores that the paper reports too are near its own ({HIT})."] if compared else []
     lines += [f"Not run: {', '.join(missing)}."] if missing else []
     return lines
@@ -112,7 +111,7 @@ def _alpha_page(records: Path) -> list[Block]:
     made += [f"Boxes, and mean(standard deviation), are over the five folds. {BOLD}"]
     for task in scores.run_tasks:
         results = {metric: results_by_parameter(scores.summaries[task, "gar"], metric) for metric in TABLE_METRICS}
-        made += [Heading(TASKS[task]), alpha_figure(task, results), alpha_table(results)]
+        made += [heading(TASKS[task]), alpha_figure(task, results), alpha_table(results)]
     return made
 
 
@@ -121,29 +120,29 @@ def _batch_page(records: Path) -> list[Block]:
     made: list[Block] = [EXPERIMENTS["batch-size"], *_state(scores), f"{legend(scores)} {BOLD}"]
     made += ["The lower figures show mean and standard deviation of the predictions of each fold's model with the best MAE."]
     for task in scores.run_tasks:
-        made += [Heading(TASKS[task]), score_table(scores, task), batch_figure(scores, task), moments_figure(scores, task)]
+        made += [heading(TASKS[task]), score_table(scores, task), batch_figure(scores, task), moments_figure(scores, task)]
     return made
 
 
 def _selected_alpha_page(records: Path) -> list[Block]:
     scores = read_scores(records, "selected-alpha")
-    theirs = published.selected_alphas()
     rows = []
     for task in scores.tasks:
         for metric in TABLE_METRICS:
-            summary, paper = scores.summaries.get((task, "gar")), theirs.get((task, metric))
-            ours = None if summary is None else _chosen(summary.models.parameter, winners(summary, metric).model)
-            rows.append(row(TASKS[task], METRICS[metric].title, _listed(ours, NOT_RUN), _listed(paper, NOTHING)))
+            summary, theirs = scores.summaries.get((task, "gar")), published.selected_alphas().get((task, metric))
+            ours = None if summary is None else _selected_alphas(summary, metric)
+            rows.append([TASKS[task], METRICS[metric].title, _listed(ours, NOT_RUN), _listed(theirs, NOTHING)])
     return [EXPERIMENTS["selected-alpha"], PageTable(["Task", "Metric", "alpha of folds 1 to 5", "paper's"], rows)]
 
 
-def _chosen(parameters: np.ndarray | None, indices: np.ndarray) -> tuple[float, ...]:
-    return () if parameters is None else tuple(parameters[indices].tolist())
+def _selected_alphas(summary: Summary, metric: str) -> tuple[float, ...]:
+    assert summary.models.parameter is not None
+    return tuple(summary.models.parameter[winners(summary, metric).model].tolist())
 
 
-def _listed(values: tuple[float, ...] | None, nothing: str) -> str:
+def _listed(values: tuple[float, ...] | None, missing: str) -> str:
     if values is None:
-        return nothing
+        return missing
     return f"{', '.join(short(value) for value in values)}; mean {np.mean(values):.2f}({np.std(values):.2f})"
 
 
@@ -167,8 +166,8 @@ def _synthetic_page(records: Path) -> list[Block]:
     for (task, variant), (title, fit) in found.items():
         by_task.setdefault(task, {})[variant] = (title, fit)
     for task, fits in by_task.items():
-        made += [Heading(TASKS[task]), fit_figure(task, fits), _fit_table(fits)]
-    return [*made, Heading("Slopes"), slope_figure(by_task)]
+        made += [heading(TASKS[task]), fit_figure("synthetic", task, fits), _fit_table(fits)]
+    return [*made, heading("Slopes"), slope_figure(by_task)]
 
 
 def _fits(records: Path, experiment: str) -> dict[tuple[str, str], tuple[str, Fit]]:
@@ -185,7 +184,7 @@ def _fit_table(fits: Mapping[str, tuple[str, Fit]]) -> PageTable:
     rows = []
     for title, fit in fits.values():
         measured = (fit.error, fit.correlation, fit.slope_cosine, fit.slope_error)
-        rows.append(row(title, *(with_sd(float(values.mean()), float(values.std())) for values in measured)))
+        rows.append([title, *(with_sd(float(values.mean()), float(values.std())) for values in measured)])
     return PageTable(columns, rows)
 
 
@@ -198,7 +197,7 @@ def _depth_page(records: Path) -> list[Block]:
     rows = []
     for method in dict.fromkeys(method for method, _ in fits):
         title = next(title for (name, _), (title, _) in fits.items() if name == method)
-        rows.append(row(title, *(_correlations(fits.get((method, depth))) for depth in LAYERS)))
+        rows.append([title, *(_correlations(fits.get((method, depth))) for depth in LAYERS)])
     table = PageTable(["Method", *(f"{depth} layers" for depth in LAYERS)], rows)
     correlation, curves = depth_figures(fits, CURVE_METHODS)
     return [*made, correlation, "Pearson correlation with the truth: mean of five seeds, and the greatest.", table, curves]
@@ -221,8 +220,8 @@ def _symbolic_page(records: Path) -> list[Block]:
     for task in dict.fromkeys(task for (task, _), record in found.items() if record):
         by_variant = {variant: record for (name, variant), record in found.items() if name == task and record}
         fits = {variant: (_program_title(variant), read_fit(record)) for variant, record in by_variant.items()}
-        made += [Heading(TASKS[task]), symbolic_figure(task, fits), _fit_table(fits)]
-        programs = [row(title, min(by_variant[variant]["programs"], key=len)) for variant, (title, _) in fits.items()]
+        made += [heading(TASKS[task]), fit_figure("symbolic", task, fits, kind="programs"), _fit_table(fits)]
+        programs = [[title, min(by_variant[variant]["programs"], key=len)] for variant, (title, _) in fits.items()]
         made += ["The shortest program of each five runs:", PageTable(["Method", "program"], programs)]
     return made if len(made) > 2 else [*made, "Not run."]
 
@@ -230,6 +229,55 @@ def _symbolic_page(records: Path) -> list[Block]:
 def _program_title(variant: str) -> str:
     library, toolbox, method = variant.split("-")
     return f"{FITNESSES[method]}, {TOOLBOXES[toolbox]} ({library})"
+
+
+_TIMES = (
+    "Milliseconds per epoch. 'Whole' is a training epoch of one model with plain PyTorch in one thread, without evaluation; "
+    "'loss' is the loss and its backward pass. 'Stack' is an epoch of one model of 45 that train as one program, evaluation "
+    "included. The paper's were measured on another machine, with a data loader that starts a process in every epoch: "
+    "compare ratios."
+)
+
+
+def _runtime_page(records: Path) -> list[Block]:
+    times = timing.read_times(records)
+    tasks = [task for task in timing.TASKS if any(key[0] == task for key in times)]
+    if not tasks:
+        return [EXPERIMENTS["runtime"], "Not run."]
+    blocks: list[Block] = [EXPERIMENTS["runtime"], _TIMES, _machines(times), runtime_figure(times, tasks)]
+    for task in tasks:
+        blocks += [heading(TASKS[task]), _time_table(times, task)]
+    return blocks
+
+
+def _machines(times: timing.Times) -> str:
+    """Describe the machines of all records; mostly it is one."""
+    machines = [record["machine"] for record in times.values()]
+    shown = [
+        f"{one['processor']}, {one['cores']} cores, {one['system']}, Python {one['python']}, torch {one['torch']}"
+        for one in machines
+    ]
+    loads = [one["load"] for one in machines if one["load"] is not None]
+    load = f" Load while measuring: {min(loads)} to {max(loads)}." if loads else ""
+    return f"Measured on: {'; '.join(dict.fromkeys(shown))}.{load}"
+
+
+def _time_table(times: timing.Times, task: str) -> PageTable:
+    columns = ["Method", "whole, mean(sd)", "median", "paper's", "loss, mean(sd)", "median", "paper's", "stack", "epochs"]
+    rows = []
+    for method in PAPER_LOSSES:
+        record, entries = times.get((task, method)), []
+        for kind in ("all", "loss"):
+            score = published.running_times().get((task, method, kind))
+            entries += [NOT_RUN, NOT_RUN] if record is None else _milliseconds(record[kind])
+            entries.append(NOTHING if score is None else f"{1e3 * score.mean:.0f}({1e3 * score.sd:.0f})")
+        entries += [NOT_RUN, NOT_RUN] if record is None else [f"{1e3 * record['stack']:.3f}", str(record["epochs"])]
+        rows.append([LOSSES[method].title, *entries])
+    return PageTable(columns, rows)
+
+
+def _milliseconds(one: Mapping[str, float]) -> list[str]:
+    return [with_sd(1e3 * one["mean"], 1e3 * one["sd"]), f"{1e3 * one['median']:.3f}"]
 
 
 def _agedb_page(records: Path) -> list[Block]:
@@ -242,8 +290,8 @@ def _agedb_page(records: Path) -> list[Block]:
         for method in (method for name, method in found if name == task):
             record = found[task, method]
             ours = {metric: NOT_RUN if record is None else with_sd(*record["test"][metric]) for metric in METRICS}
-            rows.append(row(LOSSES[method].title, *(c for m in METRICS for c in (ours[m], with_sd(*paper[task, method, m])))))
-        made += [Heading(title), PageTable(columns, rows)]
+            rows.append([LOSSES[method].title, *(c for m in METRICS for c in (ours[m], with_sd(*paper[task, method, m])))])
+        made += [heading(title), PageTable(columns, rows)]
     return made
 
 
@@ -255,7 +303,7 @@ _PAGES: Mapping[str, tuple[str, Callable[[Path], list[Block]]]] = {
     "alpha": ("Alpha", _alpha_page),
     "batch-size": ("Batch sizes", _batch_page),
     "selected-alpha": ("Selected alpha", _selected_alpha_page),
-    "runtime": ("Running time", runtime_blocks),
+    "runtime": ("Running time", _runtime_page),
     "synthetic": ("Two curves, and their slopes", _synthetic_page),
     "depth": ("Depth of the network", _depth_page),
     "symbolic": ("Symbolic regression", _symbolic_page),

@@ -7,7 +7,7 @@ from gar.registry import BASELINE, LOSSES, METHOD_OF_INTEREST, METRICS
 from gar.statistics import Comparison
 from gar_reproduction import published
 from gar_reproduction.names import PUBLISHED_TASK, TABLE_METRICS
-from gar_reproduction.pages.blocks import HIT, MISS, NOT_RUN, Entry, PageTable, row
+from gar_reproduction.pages.blocks import HIT, MISS, NOT_RUN, PageTable, bold
 from gar_reproduction.published import with_sd
 from gar_reproduction.scores import Result, Scores, best_of
 
@@ -29,33 +29,33 @@ def score_table(scores: Scores, task: str) -> PageTable:
         columns += [METRICS[metric].title, *(["paper"] if has_paper else [])]
     rows = []
     for cell in scores.cells_of(task):
-        entries: list[Entry | str] = []
+        entries = [cell.title]
         for metric in TABLE_METRICS:
             theirs = scores.published(task, cell.variant, metric)
             is_best = scores.best(task, metric) == cell.variant
             missing = "diverged" if (task, cell.variant) in scores.summaries else NOT_RUN
             entries.append(_ours(scores.ours.get((task, cell.variant, metric)), theirs, missing, is_best=is_best))
             entries += [NOTHING if theirs is None else with_sd(*theirs)] if has_paper else []
-        rows.append(row(cell.title, *entries))
+        rows.append(entries)
     return PageTable(columns, rows)
 
 
-def _ours(one: Result | None, theirs: published.Score | None, missing: str, *, is_best: bool) -> Entry:
+def _ours(one: Result | None, theirs: published.Score | None, missing: str, *, is_best: bool) -> str:
     if one is None:
-        return Entry(missing)
+        return missing
     flag = "" if theirs is None else f" {HIT}" if one.is_near(theirs) else f" {MISS}"
-    return Entry(with_sd(one.mean, one.sd) + flag, is_best)
+    text = with_sd(one.mean, one.sd) + flag
+    return bold(text) if is_best else text
 
 
 def alpha_table(results: Mapping[str, Mapping[float, Result]]) -> PageTable:
     """Return GAR's scores with alpha fixed at each value; ``results`` are by metric and alpha."""
     best = {metric: best_of(by_alpha) for metric, by_alpha in results.items()}
 
-    def entry(metric: str, alpha: float) -> Entry:
-        one = results[metric][alpha]
-        return Entry(with_sd(one.mean, one.sd), best[metric] == alpha)
+    def entry(metric: str, alpha: float) -> str:
+        return _ours(results[metric][alpha], None, NOT_RUN, is_best=best[metric] == alpha)
 
-    rows = [row(short(alpha), *(entry(metric, alpha) for metric in results)) for alpha in results[TABLE_METRICS[0]]]
+    rows = [[short(alpha), *(entry(metric, alpha) for metric in results)] for alpha in results[TABLE_METRICS[0]]]
     return PageTable(["alpha", *(METRICS[metric].title for metric in results)], rows)
 
 
@@ -75,7 +75,7 @@ def gain_table(scores: Scores, task: str, paper: str | None) -> PageTable:
         best = best_of({name: one for name, one in results.items() if name != METHOD_OF_INTEREST})
         named = "best rival" if best is None else f"{title}: {scores.title(task, best)}"
         for kind, name, rival in (("mae", LOSSES[BASELINE].title, BASELINE), ("best", named, best)):
-            rows.append(row(METRICS[metric].title, name, *_gain_entries(_comparison(results, rival), theirs, kind)))
+            rows.append([METRICS[metric].title, name, *_gain_entries(_comparison(results, rival), theirs, kind)])
     return PageTable(columns, rows)
 
 
@@ -92,9 +92,3 @@ def _gain_entries(one: Comparison | None, theirs: Mapping[str, float], kind: str
     if one is None:
         return [NOT_RUN, paper_gain, NOT_RUN, paper_p, NOT_RUN]
     return [percent(one.gain), paper_gain, probability(one.p), paper_p, probability(one.p_corrected)]
-
-
-def agreement_count(scores: Scores) -> tuple[int, int]:
-    """Return how many scores agree with the paper's, and how many can be compared."""
-    flags = scores.agreement().values()
-    return sum(flags), len(flags)
