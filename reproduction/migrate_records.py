@@ -46,13 +46,16 @@ def migrate(records: Path) -> list[str]:
 def _migrate(records: Path, path: Path, cell: Cell) -> str | None:
     """Migrate one record; return why it is not valid, if it is not."""
     content = path.read_bytes()
-    with np.load(io.BytesIO(content), allow_pickle=False) as file:
-        arrays = dict(file)
-    about = json.loads(str(arrays["about"]))
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as file:
+            arrays = dict(file)
+        about = json.loads(str(arrays["about"]))
+    except (KeyError, OSError, ValueError, zipfile.BadZipFile) as error:
+        return f"it cannot be read ({error})"
     if about.get("format") == FORMAT:
         return None
     data = cell.load()
-    plan = _fingerprint((1, cell.keeps, _settings_then(cell), _columns_then(arrays)))
+    plan = _fingerprint((1, cell.recorded, _settings_then(cell), _columns_then(arrays)))
     if not _has_checksum(content):
         return "its checksum is wrong"
     if (about["unit"], about["plan"], about["key"]) != (cell.name, plan, _fingerprint((plan, _data_then(data)))):

@@ -15,7 +15,7 @@ from gar.search.fingerprints import fingerprint, model_columns
 from gar.search.tasks import one_thread
 from gar.stack import Models, StackData, TrainSettings, batch_sizes, train
 
-Keeps = Literal["scores", "curve", "moments"]
+Recorded = Literal["scores", "curve", "moments"]
 """What a record holds: scores alone, or also the fitted curves, or means and deviations of predictions during training."""
 
 FORMAT = 2
@@ -27,7 +27,7 @@ _BATCHES, _MODELS = 4, 12
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Cell:
-    """What to run, as data.
+    """Describes what to run.
 
     Args:
         experiment: its name.
@@ -37,7 +37,7 @@ class Cell:
         load: returns the table and its folds. It is called only when something has to be computed.
         models: the grid.
         settings: of training.
-        keeps: what the record holds.
+        recorded: what the record holds.
         origin: returns sentences about the data, which go into the record.
     """
 
@@ -48,7 +48,7 @@ class Cell:
     load: Callable[[], StackData]
     models: Models
     settings: TrainSettings
-    keeps: Keeps = "scores"
+    recorded: Recorded = "scores"
     origin: Callable[[], Sequence[str]] = tuple
 
     @property
@@ -58,7 +58,7 @@ class Cell:
     @property
     def plan(self) -> str:
         """Fingerprint of everything but the data; pages are rendered with it alone."""
-        return fingerprint((FORMAT, self.keeps, self.settings, model_columns(self.models)))
+        return fingerprint((FORMAT, self.recorded, self.settings, model_columns(self.models)))
 
     def key(self, data: StackData) -> str:
         """Return the fingerprint of everything that determines the record. The version of ``gar`` is not part of it."""

@@ -56,9 +56,9 @@ def run_cells(cells: Sequence[Cell], records: Path, context: RunContext, report:
 def _extras(cell: Cell, data: StackData, history: History) -> dict[str, np.ndarray]:
     """Return the further arrays of a summary."""
     with one_thread():
-        if cell.keeps == "curve":
+        if cell.recorded == "curve":
             return _curves(cell, data, history)
-        return _moments(cell, data, history) if cell.keeps == "moments" else {}
+        return _moments(cell, data, history) if cell.recorded == "moments" else {}
 
 
 def _curves(cell: Cell, data: StackData, history: History) -> dict[str, np.ndarray]:

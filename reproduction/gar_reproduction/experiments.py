@@ -14,7 +14,7 @@ from gar.errors import InputError
 from gar.registry import LOSSES, PAPER_LOSSES
 from gar.stack import Models, StackData
 from gar_reproduction import protocol
-from gar_reproduction.cell import Cell, Keeps
+from gar_reproduction.cell import Cell, Recorded
 from gar_reproduction.names import EXPERIMENTS
 from gar_reproduction.protocol import SEEDS, table_data, table_models
 
@@ -40,7 +40,7 @@ def table_cell(
     title: str | None = None,
     load: Callable[[], StackData] | None = None,
     models: Models | None = None,
-    keeps: Keeps = "scores",
+    recorded: Recorded = "scores",
     origin: Callable[[str], tuple[str, ...]] = protocol.table_origin,
     **settings: Any,
 ) -> Cell:
@@ -54,7 +54,7 @@ def table_cell(
         title: for people; None is the loss's title.
         load: returns the data; None takes the authors' split.
         models: the grid; None is the paper's.
-        keeps: what the record holds.
+        recorded: what the record holds.
         origin: describes the data.
         settings: further settings of training.
     """
@@ -68,7 +68,7 @@ def table_cell(
         load=load or partial(table_data, task, features=features),
         models=table_models(LOSSES[loss].grid) if models is None else models,
         settings=protocol.table_settings(task, loss, **settings),
-        keeps=keeps,
+        recorded=recorded,
         origin=partial(origin, task),
     )
 
@@ -86,19 +86,6 @@ def _table1_on(experiment: str, tasks: Iterable[str], load: Callable[..., StackD
     """Return the cells of Table 1 on other data."""
     pairs = [(task, method) for task in tasks for method in PAPER_LOSSES]
     return [table_cell(experiment, task, method, load=partial(load, task), **origin) for task, method in pairs]
-
-
-def _standardized() -> list[Cell]:
-    """Return cells of tables with one target: a mean over targets could not be converted back to standardised units."""
-    return _table1_on("standardized", SMALL_TABLES, partial(table_data, labels="train"))
-
-
-def _train_statistics() -> list[Cell]:
-    return _table1_on("train-statistics", SMALL_TABLES, partial(table_data, features="train"))
-
-
-def _by_subject() -> list[Cell]:
-    return _table1_on("by-subject", PARKINSON, protocol.subject_data, origin=protocol.subject_origin)
 
 
 def _ablation() -> list[Cell]:
@@ -121,7 +108,7 @@ def _alpha() -> list[Cell]:
 
 def _batch_size() -> list[Cell]:
     return [
-        table_cell("batch-size", task, str(size), loss="gar", title=f"batch {size}", keeps="moments", batch_size=size)
+        table_cell("batch-size", task, str(size), loss="gar", title=f"batch {size}", recorded="moments", batch_size=size)
         for task in SMALL_TABLES
         for size in BATCH_SIZES
     ]
@@ -193,7 +180,7 @@ def _curve_cell(experiment: str, task: str, method: str, *, layers: int, variant
         load=partial(protocol.curve_data, task),
         models=protocol.curve_models(method, alphas),
         settings=protocol.curve_settings(method, layers=layers),
-        keeps="curve",
+        recorded="curve",
         origin=partial(protocol.curve_origin, task),
     )
 
@@ -219,15 +206,16 @@ def _depth() -> list[Cell]:
 
 _CELLS: Mapping[str, Callable[[], list[Cell]]] = {
     "table1": _table1,
-    "standardized": _standardized,
+    # Tables with one target: a mean over targets could not be converted back to standardised units.
+    "standardized": partial(_table1_on, "standardized", SMALL_TABLES, partial(table_data, labels="train")),
     "ablation": _ablation,
     "alpha": _alpha,
     "batch-size": _batch_size,
     "selected-alpha": _selected_alpha,
     "synthetic": _synthetic,
     "depth": _depth,
-    "by-subject": _by_subject,
-    "train-statistics": _train_statistics,
+    "by-subject": partial(_table1_on, "by-subject", PARKINSON, protocol.subject_data, origin=protocol.subject_origin),
+    "train-statistics": partial(_table1_on, "train-statistics", SMALL_TABLES, partial(table_data, features="train")),
     "differences": _differences,
     # 'runtime', 'symbolic' and 'agedb' train no stacks: they consist of gar_reproduction.studies.
 }

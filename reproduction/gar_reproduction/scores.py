@@ -59,13 +59,8 @@ class Result:
 
     def against(self, rival: "Result") -> Comparison:
         """Compare this method with a rival on the same folds."""
-        return compare_scores(
-            self.values,
-            rival.values,
-            larger_is_better=METRICS[self.metric].larger_is_better,
-            train_rows=self.train_rows,
-            test_rows=self.test_rows,
-        )
+        rows = {"train_rows": self.train_rows, "test_rows": self.test_rows}
+        return compare_scores(self.values, rival.values, larger_is_better=METRICS[self.metric].larger_is_better, **rows)
 
 
 def result(summary: Summary, metric: str, *, parameter: float | None = None) -> Result:
@@ -108,11 +103,11 @@ class Scores:
 
     cells: tuple[Cell, ...]
     summaries: Mapping[tuple[str, str], Summary]
-    """By task and variant, of the cells that were run."""
+    """Summaries of the cells that were run, by task and variant."""
     ours: Mapping[tuple[str, str, str], Result]
-    """By task, variant and metric."""
+    """Our results by task, variant and metric."""
     paper: Mapping[tuple[str, str, str], published.Score]
-    """By the same; empty where the paper has no such experiment."""
+    """Published scores by task, variant and metric; empty where the paper has no such experiment."""
 
     @property
     def tasks(self) -> list[str]:

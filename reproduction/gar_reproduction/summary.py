@@ -31,7 +31,7 @@ class Summary:
         valid: validation score of that epoch, ``(G, metrics)``, NaN where there is none.
         test: its test score.
         failed_epoch: when a model diverged, -1 for never, ``(G,)``.
-        extras: further arrays by name, as the cell's ``keeps`` says.
+        extras: further arrays by name, as the cell's ``recorded`` says.
     """
 
     about: Mapping[str, Any]

@@ -43,7 +43,7 @@ def in_small(cell: Cell) -> Cell:
     models = cell.models
     kept = np.flatnonzero((models.learning_rate == 1e-2) & (models.weight_decay == 1e-4))
     settings = replace(cell.settings, hidden_sizes=(4,), epochs=2, milestones=(1,), pretrain_epochs=None)
-    if cell.keeps == "curve":
+    if cell.recorded == "curve":
         return replace(cell, models=models.take(kept), settings=settings)
     load = standardized_table if cell.experiment == "standardized" else small_table
     settings = replace(settings, batch_size=max(4, settings.batch_size // 16))

@@ -12,7 +12,7 @@ from gar.registry import LOSSES, PAPER_LOSSES
 from gar_reproduction import experiments
 from gar_reproduction.experiments import cells
 from gar_reproduction.names import EXPERIMENTS, TASKS
-from gar_reproduction.pages.blocks import Page, PageTable, bold, heading, markdown
+from gar_reproduction.pages.blocks import Page, PageTable, markdown
 from gar_reproduction.pages.claims import claims
 from gar_reproduction.pages.figures import _score_panel
 from gar_reproduction.pages.pages import pages, write_pages
@@ -172,7 +172,7 @@ def test_a_figure_leaves_out_methods_of_which_there_is_no_number(
 
 
 def test_blocks_as_markdown() -> None:
-    page = Page("a", "A & B", [heading("C"), "x < y", PageTable(["one", "two"], [["<p>", bold("2")]])])
+    page = Page("a", "A & B", ["## C", "x < y", PageTable(["one", "two"], [["<p>", "**2**"]])])
     assert markdown(page) == "# A & B\n\n## C\n\nx < y\n\n| one | two |\n| --- | ---: |\n| <p> | **2** |\n"
 
 

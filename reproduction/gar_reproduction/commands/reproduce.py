@@ -73,7 +73,7 @@ for _name, _summary in {**EXPERIMENTS, "all": "All of these, one after another."
 
 @dataclass(frozen=True)
 class _Request:
-    """What the options of a command ask for."""
+    """The options of a command."""
 
     records: Path
     context: "RunContext"
@@ -110,7 +110,7 @@ def _run_cells(experiment: str, request: _Request) -> bool:
         _show_plan(found, request)
         return True
     is_done = run_cells(found, request.records, request.context, lambda cell, state: click.echo(f"{cell.name:<44} {state}"))
-    _show_scores(experiment, [cell for cell in found if cell.keeps != "curve"], request.records)
+    _show_scores(experiment, [cell for cell in found if cell.recorded != "curve"], request.records)
     return is_done
 
 

@@ -48,20 +48,20 @@ def located(name: str, *, home: Folder = None) -> list[Path]:
     """Return the files of a data set, or raise an error that says how to get a missing one."""
     entry = describe(name)
     found = [_find(file, home) for file in entry.files]
-    if missing := [file.path for file, place in zip(entry.files, found, strict=True) if place is None]:
+    if missing := [file.path for file, location in zip(entry.files, found, strict=True) if location is None]:
         raise InputError(f"{entry.title} is not in {data_home(home)}: {_how_to_get(entry, missing, home)}")
-    return [place for place in found if place is not None]
+    return [location for location in found if location is not None]
 
 
 def _find(file: File, home: Folder) -> Path | None:
     """Return where a file is, in any of its forms, or None."""
-    return next((place for place in (data_home(home) / name for name in file.paths) if place.is_file()), None)
+    return next((location for location in (data_home(home) / name for name in file.paths) if location.is_file()), None)
 
 
 def notes_on(entry: DataSet, home: Folder = None) -> tuple[str, ...]:
     """Return what to know of a data set, and of those of its files here that are known copies instead of the original."""
     found = [(file, _find(file, home)) for file in entry.files if file.known_copies]
-    notes = (file.known_copies.get(_sha256(place)) for file, place in found if place is not None)
+    notes = (file.known_copies.get(_sha256(location)) for file, location in found if location is not None)
     return (*entry.quirks, *(note for note in notes if note is not None))
 
 
@@ -205,14 +205,14 @@ def _unpack(archive: Path, files: list[File], home: Path) -> None:
 
     unfinished = [(file, home / f"{file.path}.tmp") for file in files]
     try:
-        extract(archive, {Path(file.path).name: place for file, place in unfinished}, limit=LARGEST)
-        for file, place in unfinished:
-            if file.sha256 not in (None, found := _sha256(place)):
+        extract(archive, {Path(file.path).name: location for file, location in unfinished}, limit=LARGEST)
+        for file, location in unfinished:
+            if file.sha256 not in (None, found := _sha256(location)):
                 name = Path(file.path).name
                 raise InputError(f"{name} has the checksum {found}; expected {file.sha256}: it is damaged, or was changed")
-        for file, place in unfinished:
-            place.replace(home / file.path)
+        for file, location in unfinished:
+            location.replace(home / file.path)
     finally:
-        for _, place in unfinished:
-            place.unlink(missing_ok=True)
+        for _, location in unfinished:
+            location.unlink(missing_ok=True)
     archive.unlink()

@@ -63,7 +63,7 @@ class DataTable:
 
 
 class _Frames(NamedTuple):
-    """What a loader finds in its files."""
+    """The content of a data set's files."""
 
     x: "pd.DataFrame"
     y: "pd.DataFrame"

@@ -1,4 +1,4 @@
-"""How the paper's tables are split: its protocol, its authors' own split, and a split that keeps groups together."""
+"""Splits of the paper's tables: its protocol, its authors' own split, and a split that keeps groups together."""
 
 from typing import Literal
 from zipfile import BadZipFile
@@ -18,7 +18,7 @@ from gar_reproduction.folders import Folder, data_home
 Features = Literal["whole", "train", "none"]
 """Standardised with statistics of the whole table (as the paper's authors did), of each fold's training rows, or not at all."""
 Labels = Literal["raw", "train"]
-"""As they are, or standardised with statistics of each fold's training rows."""
+"""Raw labels, or standardised with statistics of each fold's training rows."""
 Seed = int | Literal["authors"]
 """Seed of a permutation: a number, or that of the paper's authors."""
 

@@ -1,4 +1,4 @@
-"""What pages consist of, and how it is written as Markdown."""
+"""The parts of pages, written as Markdown."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -41,16 +41,6 @@ class Page:
         return [block for block in self.blocks if isinstance(block, PageFigure)]
 
 
-def heading(text: str) -> str:
-    """Return the heading of a section."""
-    return f"## {text}"
-
-
-def bold(text: str) -> str:
-    """Return a text in bold."""
-    return f"**{text}**"
-
-
 def markdown(page: Page) -> str:
     """Return a page as Markdown."""
     return "\n\n".join([f"# {page.title}", *(_markdown(block) for block in page.blocks)]) + "\n"
@@ -69,7 +59,7 @@ def plain(table: PageTable) -> str:
     """Return a table for the terminal, in columns.
 
     Example:
-        >>> print(plain(PageTable(["Method", "MAE"], [["GAR", bold("4.569(0.086)")]])))
+        >>> print(plain(PageTable(["Method", "MAE"], [["GAR", "**4.569(0.086)**"]])))
         Method           MAE
         GAR     4.569(0.086)
     """

@@ -9,7 +9,7 @@ from gar.registry import METHOD_OF_INTEREST, METRICS
 from gar_reproduction import published
 from gar_reproduction.experiments import COMPONENT_SETS
 from gar_reproduction.names import PUBLISHED_TASK, TABLE_METRICS, TASKS
-from gar_reproduction.pages.blocks import NOT_RUN, Block, PageTable, heading
+from gar_reproduction.pages.blocks import NOT_RUN, Block, PageTable
 from gar_reproduction.scores import Scores, mean_ranks, read_scores, results_by_parameter
 from gar_reproduction.timing import Times, read_times
 
@@ -25,7 +25,7 @@ class Claim:
 
     text: str
     counted: str
-    """How it is counted."""
+    """The rule by which it is counted."""
     verdict: str
     table: PageTable
 
@@ -42,7 +42,7 @@ def claim_blocks(records: Path) -> list[Block]:
     summary = PageTable(["The paper says", "In our runs"], [[claim.text, claim.verdict] for claim in found])
     blocks: list[Block] = [summary]
     for claim in found:
-        blocks += [heading(claim.text), f"In our runs: {claim.verdict}. {claim.counted}", claim.table]
+        blocks += [f"## {claim.text}", f"In our runs: {claim.verdict}. {claim.counted}", claim.table]
     return blocks
 
 

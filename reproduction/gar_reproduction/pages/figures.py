@@ -126,7 +126,7 @@ def alpha_figure(task: str, results: Mapping[str, Mapping[float, Result]]) -> Pa
     return PageFigure(
         f"alpha-{task}",
         f"Test scores on {TASKS[task]} with alpha fixed at {len(alphas)} values from {short(alphas[0])} to {short(alphas[-1])}.",
-        panels([_alpha_panel(held, metric) for metric, held in results.items()], columns=4, cell=(2.5, 2.1)),
+        panels([_alpha_panel(by_alpha, metric) for metric, by_alpha in results.items()], columns=4, cell=(2.5, 2.1)),
     )
 
 

@@ -13,7 +13,7 @@ from gar_reproduction import agedb, published, timing
 from gar_reproduction.curves import Fit, fit_of
 from gar_reproduction.experiments import CURVE_METHODS, LAYERS, cells
 from gar_reproduction.names import EXPERIMENTS, TABLE_METRICS, TASKS
-from gar_reproduction.pages.blocks import HIT, NOT_RUN, Block, Page, PageTable, heading, markdown
+from gar_reproduction.pages.blocks import HIT, NOT_RUN, Block, Page, PageTable, markdown
 from gar_reproduction.pages.claims import claim_blocks
 from gar_reproduction.pages.curve_figures import depth_figures, fit_figure, slope_figure
 from gar_reproduction.pages.figures import alpha_figure, batch_figure, moments_figure, runtime_figure, score_figure
@@ -72,7 +72,7 @@ def _agreement(records: Path) -> list[Block]:
         rows.append([_PAGES[experiment][0], f"{len(scores.summaries)} of {len(scores.cells)}", f"{agree} of {compared}"])
         all_agree, all_compared = all_agree + agree, all_compared + compared
     rows.append(["all", NOTHING, f"{all_agree} of {all_compared}"])
-    return [heading("Agreement of scores"), LEGEND, PageTable(["Table", "experiment cells run", "scores near the paper's"], rows)]
+    return ["## Agreement of scores", LEGEND, PageTable(["Table", "experiment cells run", "scores near the paper's"], rows)]
 
 
 def _table_blocks(experiment: str, records: Path, *, figures: tuple[str, ...] = (), gains: bool = True) -> list[Block]:
@@ -84,7 +84,7 @@ def _table_blocks(experiment: str, records: Path, *, figures: tuple[str, ...] = 
     made += [f"{legend(scores)} {BOLD}", *([_P_VALUES] if gains else [])]
     made += [score_figure(scores, experiment, metric) for metric in figures]
     for task in scores.run_tasks:
-        made += [heading(TASKS[task]), _origin(scores, task), score_table(scores, task)]
+        made += [f"## {TASKS[task]}", _origin(scores, task), score_table(scores, task)]
         made += [gain_table(scores, task, PAPER_TABLES.get(experiment))] if gains else []
     return made
 
@@ -111,7 +111,7 @@ def _alpha_page(records: Path) -> list[Block]:
     made += [f"Boxes, and mean(standard deviation), are over the five folds. {BOLD}"]
     for task in scores.run_tasks:
         results = {metric: results_by_parameter(scores.summaries[task, "gar"], metric) for metric in TABLE_METRICS}
-        made += [heading(TASKS[task]), alpha_figure(task, results), alpha_table(results)]
+        made += [f"## {TASKS[task]}", alpha_figure(task, results), alpha_table(results)]
     return made
 
 
@@ -120,7 +120,7 @@ def _batch_page(records: Path) -> list[Block]:
     made: list[Block] = [EXPERIMENTS["batch-size"], *_state(scores), f"{legend(scores)} {BOLD}"]
     made += ["The lower figures show mean and standard deviation of the predictions of each fold's model with the best MAE."]
     for task in scores.run_tasks:
-        made += [heading(TASKS[task]), score_table(scores, task), batch_figure(scores, task), moments_figure(scores, task)]
+        made += [f"## {TASKS[task]}", score_table(scores, task), batch_figure(scores, task), moments_figure(scores, task)]
     return made
 
 
@@ -166,8 +166,8 @@ def _synthetic_page(records: Path) -> list[Block]:
     for (task, variant), (title, fit) in found.items():
         by_task.setdefault(task, {})[variant] = (title, fit)
     for task, fits in by_task.items():
-        made += [heading(TASKS[task]), fit_figure("synthetic", task, fits), _fit_table(fits)]
-    return [*made, heading("Slopes"), slope_figure(by_task)]
+        made += [f"## {TASKS[task]}", fit_figure("synthetic", task, fits), _fit_table(fits)]
+    return [*made, "## Slopes", slope_figure(by_task)]
 
 
 def _fits(records: Path, experiment: str) -> dict[tuple[str, str], tuple[str, Fit]]:
@@ -220,7 +220,7 @@ def _symbolic_page(records: Path) -> list[Block]:
     for task in dict.fromkeys(task for (task, _), record in found.items() if record):
         by_variant = {variant: record for (name, variant), record in found.items() if name == task and record}
         fits = {variant: (_program_title(variant), read_fit(record)) for variant, record in by_variant.items()}
-        made += [heading(TASKS[task]), fit_figure("symbolic", task, fits, kind="programs"), _fit_table(fits)]
+        made += [f"## {TASKS[task]}", fit_figure("symbolic", task, fits, kind="programs"), _fit_table(fits)]
         programs = [[title, min(by_variant[variant]["programs"], key=len)] for variant, (title, _) in fits.items()]
         made += ["The shortest program of each five runs:", PageTable(["Method", "program"], programs)]
     return made if len(made) > 2 else [*made, "Not run."]
@@ -246,7 +246,7 @@ def _runtime_page(records: Path) -> list[Block]:
         return [EXPERIMENTS["runtime"], "Not run."]
     blocks: list[Block] = [EXPERIMENTS["runtime"], _TIMES, _machines(times), runtime_figure(times, tasks)]
     for task in tasks:
-        blocks += [heading(TASKS[task]), _time_table(times, task)]
+        blocks += [f"## {TASKS[task]}", _time_table(times, task)]
     return blocks
 
 
@@ -291,7 +291,7 @@ def _agedb_page(records: Path) -> list[Block]:
             record = found[task, method]
             ours = {metric: NOT_RUN if record is None else with_sd(*record["test"][metric]) for metric in METRICS}
             rows.append([LOSSES[method].title, *(c for m in METRICS for c in (ours[m], with_sd(*paper[task, method, m])))])
-        made += [heading(title), PageTable(columns, rows)]
+        made += [f"## {title}", PageTable(columns, rows)]
     return made
 
 

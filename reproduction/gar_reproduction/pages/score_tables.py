@@ -7,7 +7,7 @@ from gar.registry import BASELINE, LOSSES, METHOD_OF_INTEREST, METRICS
 from gar.statistics import Comparison
 from gar_reproduction import published
 from gar_reproduction.names import PUBLISHED_TASK, TABLE_METRICS
-from gar_reproduction.pages.blocks import HIT, MISS, NOT_RUN, PageTable, bold
+from gar_reproduction.pages.blocks import HIT, MISS, NOT_RUN, PageTable
 from gar_reproduction.published import with_sd
 from gar_reproduction.scores import Result, Scores, best_of
 
@@ -45,7 +45,7 @@ def _ours(one: Result | None, theirs: published.Score | None, missing: str, *, i
         return missing
     flag = "" if theirs is None else f" {HIT}" if one.is_near(theirs) else f" {MISS}"
     text = with_sd(one.mean, one.sd) + flag
-    return bold(text) if is_best else text
+    return f"**{text}**" if is_best else text
 
 
 def alpha_table(results: Mapping[str, Mapping[float, Result]]) -> PageTable:
