@@ -7,6 +7,7 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from gar.app.tables.unpacking import open_zip
 from gar.errors import InputError
 
 
@@ -16,8 +17,6 @@ def extract(archive_file: Path, members: Mapping[str, Path], *, limit: int) -> N
     Nothing else is extracted, so a member cannot choose where it is written. The caller gives temporary names, and checks and
     renames the files.
     """
-    from gar.app.tables.unpacking import open_zip  # here, since it imports pandas, which the list of data sets does not need
-
     with open_zip(archive_file, limit) as archive:
         for name, target in members.items():
             _extract_one(archive, name, target)
