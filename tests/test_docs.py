@@ -90,7 +90,7 @@ def test_every_module_and_every_short_name_is_in_the_reference() -> None:
     modules = {f"gar.{name}" for name in dir(gar) if name not in gar.__all__ and name[0] != "_"} - {"gar.app", "gar.integrations"}
     for package in ("gar.app", "gar.integrations"):
         modules |= {f"{package}.{found.name}" for found in pkgutil.iter_modules(importlib.import_module(package).__path__)}
-    assert modules - FOR_THE_LIBRARY_ITSELF == set(MODULES)
+    assert modules - FOR_THE_LIBRARY_ITSELF <= set(MODULES)
     index = (ROOT / "docs/api/index.md").read_text()
     for name in gar.__all__:
         assert name == "__version__" or f"`{name}`" in index
