@@ -238,6 +238,9 @@ def test_hostile_but_harmless_tables_are_read_as_they_are(tmp_path: Path) -> Non
     assert list(spaced.columns) == ["the size", "the name"]
     single = read_table(written(tmp_path / "f.csv", "x\n1\n2.5\n"))
     assert single["x"].tolist() == [1, 2.5]
+    marked = read_table(written(tmp_path / "h.csv", "x\n1\n?\n\nNA\n2.5\n"))
+    assert marked["x"].isna().tolist() == [False, False, True, False]
+    assert marked["x"].tolist()[:2] == ["1", "?"]
 
 
 def test_formulas_of_a_workbook_are_never_computed(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from io import BytesIO, StringIO
 import numpy as np
 import pandas as pd
 
-from gar.app.tables.columns import ColumnNotes, is_missing_mark, is_numeric, to_floats, to_text
+from gar.app.tables.columns import ColumnNotes, is_missing_mark, is_numeric, to_floats, to_text, unparsed_text
 from gar.errors import InputError
 
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces"}
@@ -90,7 +90,8 @@ def _detect_delimiter(sample: str, name: str) -> str:
     best = max(_DELIMITERS, key=lambda delimiter: (_width(sample, delimiter) > 1, delimiter != " ", _width(sample, delimiter)))
     if _width(sample, best) > 1 and not header.startswith(_EXCEL_COMMENT):
         return best
-    if lines and all(_is_number(line) for line in lines):
+    cells = pd.Series(lines, dtype=object)
+    if lines and is_missing_mark(unparsed_text(cells, to_floats(cells))).all():
         return ","  # a single column of numbers
     _check_header(header, name)
     line = _first_irregular_line(sample, max(_DELIMITERS, key=header.count))
@@ -142,14 +143,6 @@ def _first_irregular_line(text: str, delimiter: str) -> str:
             if fields != expected:
                 return f"line {line} has {fields} fields separated by {_word(delimiter)}, the header has {expected}"
     return ""
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return text.strip() in ("", "NA")
-    return True
 
 
 def _word(delimiter: str) -> str:
