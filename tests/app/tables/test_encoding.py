@@ -179,6 +179,15 @@ def test_json_brings_back_the_same_encoder() -> None:
     assert json.loads(encoder.to_json())["format"] == 1
 
 
+def test_an_encoder_of_a_saved_model_stays_readable() -> None:
+    text = """{"format": 1, "notes": [], "columns": [
+        {"kind": "number", "name": "size", "unit": "number", "fill": 2.0, "marked": true, "placeholders": ["unknown"]},
+        {"kind": "number", "name": "when", "unit": "day", "fill": 1.0, "marked": false, "placeholders": []},
+        {"kind": "category", "name": "colour", "known": ["blue", "red"], "other": true, "missing": false}]}"""
+    frame = pd.DataFrame({"size": ["unknown", 4], "when": [None, "1970-01-08"], "colour": ["red", "green"]})
+    assert Encoder.from_json(text).transform(frame).tolist() == [[2, 1, 1, 0, 1, 0], [4, 0, 7, 0, 0, 1]]
+
+
 @pytest.mark.parametrize(
     "text", ["", "[]", "{}", '{"format": 1}', '{"format": 1, "columns": [{"kind": "spell"}], "notes": []}', "null"]
 )
