@@ -54,16 +54,7 @@ def training_options(command: F) -> F:
 @text_options
 @click.option("--out", type=click.Path(path_type=Path), default="gar-report", show_default=True, help="Folder of the report.")
 @training_options
-def compare(
-    data: str | None,
-    targets: tuple[str, ...],
-    group: str | None,
-    drop: tuple[str, ...],
-    delimiter: str | None,
-    encoding: str | None,
-    out: Path,
-    **rest: Any,
-) -> None:
+def compare(data: str | None, out: Path, **given: Any) -> None:
     """Compare losses on a table: which one predicts best, by how much, and is it luck?
 
     DATA is a CSV, Parquet, ARFF, Excel or NPZ file, or the name of a data set: 'diabetes', 'sine', 'squared-sine', and those of
@@ -72,22 +63,23 @@ def compare(
     A fifth of the rows are test rows. The rest is split into cross-validation folds, and every loss is trained with its whole
     grid on each.
     """
-    if data is None and (targets or group or drop):
+    columns = {name: given.pop(name) for name in ("targets", "group", "drop")}
+    form = {name: given.pop(name) for name in ("delimiter", "encoding")}
+    if data is None and any(columns.values()):
         raise click.UsageError("--target, --group and --drop are about the columns of DATA; name a file.")
-    form = {"delimiter": delimiter, "encoding": encoding}
     if data is None and any(form.values()):
         raise click.UsageError("--delimiter and --encoding are about the text of DATA; name a file.")
-    options = _options(rest)
-    _run(_built_in() if data is None else [_problem(data, targets, group, drop, form)], options, out, rest)
+    options = _options(given)
+    _run(_built_in() if data is None else [_problem(data, columns, form)], options, out, given)
 
 
 @click.command()
 @click.option("--out", type=click.Path(path_type=Path), default="gar-demo", show_default=True, help="Folder of the report.")
 @training_options
-def demo(out: Path, **rest: Any) -> None:
+def demo(out: Path, **given: Any) -> None:
     """Compare on built-in data: diabetes and the paper's two curves, three to four minutes on two cores."""
-    options = _options(rest)
-    _run(_built_in(), options, out, rest)
+    options = _options(given)
+    _run(_built_in(), options, out, given)
 
 
 def _options(given: dict[str, Any]) -> "Options":
@@ -107,16 +99,14 @@ def _built_in() -> "list[Source | str]":
     return [problem_named(name) for name in DEFAULT]
 
 
-def _problem(
-    data: str, targets: tuple[str, ...], group: str | None, drop: tuple[str, ...], form: dict[str, str | None]
-) -> "Source | str":
+def _problem(data: str, columns: dict[str, Any], form: dict[str, Any]) -> "Source | str":
     """Return a file as a table, or a data set or curve by name."""
     from gar.app.compare import problem_named, source_of_file
 
     if Path(data).exists() or Path(data).suffix:
-        return source_of_file(data, targets=targets, group=group, drop=drop, **form)
-    problem = problem_named(data, group=group)
-    if targets or drop:
+        return source_of_file(data, **columns, **form)
+    problem = problem_named(data, group=columns["group"])
+    if columns["targets"] or columns["drop"]:
         raise click.UsageError(f"{data} is a data set, whose columns are known; leave out --target and --drop.")
     if any(form.values()):
         raise click.UsageError(f"{data} is a data set, whose files are known; leave out --delimiter and --encoding.")

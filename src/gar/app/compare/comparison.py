@@ -20,19 +20,19 @@ from gar.app.compare.families import (
     NothingFinishedError,
     Trial,
     Winners,
-    as_method,
     load_families,
     losses_of,
-    mean_over_winners,
     method_title,
+    scored_method,
+    selections_of,
 )
 from gar.app.compare.options import Options
 from gar.app.compare.source import DIABETES, Prepared, Source, prepare, source_of_data_set
-from gar.app.models import Model, remove_model
-from gar.app.report.results import Method, ParameterScore, Predictions, Problem, Results
+from gar.app.models import remove_model
+from gar.app.report.results import Method, Problem, Results
 from gar.errors import InputError
 from gar.registry import LOSSES, METRICS, PAPER_LOSSES
-from gar.search import RunContext, Selection, parallel_backend, select
+from gar.search import RunContext, Selection, parallel_backend
 
 DEFAULT = (DIABETES, *CURVES)
 """Problems of a comparison without a table: one that scikit-learn brings along, and the paper's curves. Nothing is downloaded."""
@@ -122,7 +122,8 @@ def compare_table(source: Source, options: Options, context: RunContext) -> Comp
     prepared = prepare(source, options)
     finished, notes, is_late = _train(prepared, families, options, context)
     winners = context.map(_retrain, [(one, prepared, options) for one in finished])
-    methods = [_method(one, own, prepared, options.metric) for one, own in zip(finished, winners, strict=True)]
+    pairs = zip(finished, winners, strict=True)
+    methods = [scored_method(one.trial, one.selections, own, prepared, options.metric) for one, own in pairs]
     scores = [METRICS[options.metric].sign * one.selections[options.metric].mean("valid", options.metric) for one in finished]
     best = int(np.argmax(scores))
     problem = _problem(prepared, families, options, methods, notes, saved=methods[best].name)
@@ -151,7 +152,7 @@ def _train(
             late.append(method_title(loss, family.name))
             continue
         try:
-            finished.append(Finished(family, trial, _selections(trial)))
+            finished.append(Finished(family, trial, selections_of(trial)))
         except InputError as error:
             notes.append(f"{trial.title} was left out: {error}")
     if late:
@@ -172,61 +173,8 @@ def _notes_on_losses(families: Sequence[Family], options: Options) -> list[str]:
     return notes
 
 
-def _selections(trial: Trial) -> dict[str, Selection]:
-    """Return the winners of every fold by each metric: every metric selects its own by the validation rows, as in the paper."""
-    return {name: select(trial.history, trial.models, name) for name in METRICS}
-
-
 def _retrain(one: Finished, prepared: Prepared, options: Options) -> Winners:
     return one.family.retrain(one.trial, one.selections[options.metric], prepared, options)
-
-
-def _method(finished: Finished, winners: Winners, prepared: Prepared, metric: str) -> Method:
-    """Return a method with all its scores; its winners are those that ``metric`` selected."""
-    best = finished.selections[metric]
-    return as_method(
-        finished.trial,
-        _test_scores(finished.selections),
-        best.model,
-        best.epoch,
-        best.fold,
-        components={name: mean_over_winners(values) for name, values in winners.components.items()},
-        sensitivity=_sensitivity(finished.trial),
-        predictions=_predictions(winners.model, prepared),
-    )
-
-
-def _test_scores(selections: dict[str, Selection]) -> dict[str, list[float]]:
-    """Return the test value of each metric, of the winners that it selected itself."""
-    scores = {name: selection.of("test", name) for name, selection in selections.items()}
-    for name, values in scores.items():
-        if not np.isfinite(values).all():
-            raise InputError(f"its test {name} is not finite; use smaller learning rates")
-    return {name: values.tolist() for name, values in scores.items()}
-
-
-def _sensitivity(trial: Trial) -> tuple[ParameterScore, ...]:
-    """Return the test scores with the parameter fixed at each of its values, without values at which a whole fold diverged."""
-    scores = []
-    for value in [] if trial.models.parameter is None else np.unique(trial.models.parameter).tolist():
-        indices = np.flatnonzero(trial.models.parameter == value)
-        fixed = trial._replace(models=trial.models.take(indices), history=trial.history.take(indices))
-        try:
-            scores.append(ParameterScore(value=value, scores=_test_scores(_selections(fixed))))
-        except InputError:
-            continue
-    return tuple(scores)
-
-
-def _predictions(model: Model, prepared: Prepared) -> Predictions:
-    """Return labels and predictions of the test rows that have a label, target by target."""
-    test = prepared.parts[0][2]
-    labels, predicted = prepared.source.labels[test], model.predict(prepared.source.features.iloc[test])
-    known = [np.flatnonzero(~np.isnan(column)) for column in labels.T]
-    return Predictions(
-        true=[column[rows].tolist() for column, rows in zip(labels.T, known, strict=True)],
-        predicted=[column[rows].tolist() for column, rows in zip(predicted.T, known, strict=True)],
-    )
 
 
 def _problem(

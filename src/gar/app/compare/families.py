@@ -1,4 +1,4 @@
-"""Kinds of models: what they have in common, and networks. Each trains all models of a loss on all folds, and retrains winners.
+"""Kinds of models, and networks as one: each trains all models of a loss on all folds, and retrains winners, which are scored here.
 
 Boosted trees are in :mod:`gar.app.compare.trees`. All are listed in :data:`gar.registry.FAMILIES`.
 """
@@ -12,11 +12,11 @@ import torch
 from gar.app.compare.options import Options
 from gar.app.compare.source import Prepared
 from gar.app.models import Model, TableModel
-from gar.app.report.results import Choice, Method, Problem
+from gar.app.report.results import Choice, Method, ParameterScore, Predictions, Problem
 from gar.errors import InputError
 from gar.losses import GARLoss
 from gar.registry import BASELINE, FAMILIES, LOSSES, METRICS, NETWORKS, PAPER_LOSSES
-from gar.search import RunContext, Selection, retrain, search
+from gar.search import RunContext, Selection, retrain, search, select
 from gar.search.fingerprints import model_columns, run_key
 from gar.search.selection import Measured
 from gar.stack import Fold, Models, Scaling, StackData, StackedMLP, TrainSettings
@@ -185,6 +185,59 @@ class NothingFinishedError(InputError):
     """There is nothing to report: the time limit was reached too early, or every loss diverged."""
 
 
+def selections_of(trial: Trial) -> dict[str, Selection]:
+    """Return the winners of every fold by each metric: every metric selects its own by the validation rows, as in the paper."""
+    return {name: select(trial.history, trial.models, name) for name in METRICS}
+
+
+def scored_method(trial: Trial, selections: dict[str, Selection], winners: Winners, prepared: Prepared, metric: str) -> Method:
+    """Return a method with all its scores; its winners are those that ``metric`` selected."""
+    best = selections[metric]
+    return as_method(
+        trial,
+        _test_scores(selections),
+        best.model,
+        best.epoch,
+        best.fold,
+        components={name: _mean_over_winners(values) for name, values in winners.components.items()},
+        sensitivity=_sensitivity(trial),
+        predictions=_predictions(winners.model, prepared),
+    )
+
+
+def _test_scores(selections: dict[str, Selection]) -> dict[str, list[float]]:
+    """Return the test value of each metric, of the winners that it selected itself."""
+    scores = {name: selection.of("test", name) for name, selection in selections.items()}
+    for name, values in scores.items():
+        if not np.isfinite(values).all():
+            raise InputError(f"its test {name} is not finite; use smaller learning rates")
+    return {name: values.tolist() for name, values in scores.items()}
+
+
+def _sensitivity(trial: Trial) -> tuple[ParameterScore, ...]:
+    """Return the test scores with the parameter fixed at each of its values, without values at which a whole fold diverged."""
+    scores = []
+    for value in [] if trial.models.parameter is None else np.unique(trial.models.parameter).tolist():
+        indices = np.flatnonzero(trial.models.parameter == value)
+        fixed = trial._replace(models=trial.models.take(indices), history=trial.history.take(indices))
+        try:
+            scores.append(ParameterScore(value=value, scores=_test_scores(selections_of(fixed))))
+        except InputError:
+            continue
+    return tuple(scores)
+
+
+def _predictions(model: Model, prepared: Prepared) -> Predictions:
+    """Return labels and predictions of the test rows that have a label, target by target."""
+    test = prepared.parts[0][2]
+    labels, predicted = prepared.source.labels[test], model.predict(prepared.source.features.iloc[test])
+    known = [np.flatnonzero(~np.isnan(column)) for column in labels.T]
+    return Predictions(
+        true=[column[rows].tolist() for column, rows in zip(labels.T, known, strict=True)],
+        predicted=[column[rows].tolist() for column, rows in zip(predicted.T, known, strict=True)],
+    )
+
+
 def as_method(
     trial: Trial, scores: Mapping[str, list[float]], indices: np.ndarray, epochs: np.ndarray, numbers: np.ndarray, **more: Any
 ) -> Method:
@@ -212,12 +265,12 @@ def as_method(
         seconds=round(trial.seconds, 3),
         scores=scores,
         chosen=chosen,
-        learning={name: mean_over_winners(trial.history.of("valid", name)[indices]) for name in METRICS},
+        learning={name: _mean_over_winners(trial.history.of("valid", name)[indices]) for name in METRICS},
         **more,
     )
 
 
-def mean_over_winners(values: np.ndarray) -> list[float]:
+def _mean_over_winners(values: np.ndarray) -> list[float]:
     """Return means of ``(winners, epochs)`` up to the last epoch that all of them finished: a mean of fewer would jump."""
     known = np.isfinite(values).all(0)
     length = len(known) if known.all() else int(known.argmin())
