@@ -23,7 +23,7 @@ _DATA = click.option("--data-dir", type=click.Path(path_type=Path), help="Data f
 
 @click.group()
 def agedb() -> None:
-    """The paper's experiments on AgeDB: how old is a person in a photograph?
+    """Predict ages from photographs: the paper's experiments on AgeDB.
 
     The owners give the images on request ('gar data info agedb'). Put them into agedb/AgeDB in the data folder, with
     the list agedb/agedb.csv. Every epoch has a checkpoint: the same command continues an interrupted training.

@@ -5,7 +5,6 @@ import textwrap
 
 import click
 
-from gar.app.commands.values import DataName
 from gar_reproduction.data import files
 from gar_reproduction.data.catalog import describe
 from gar_reproduction.data.catalog import names as catalog_names
@@ -14,9 +13,13 @@ from gar_reproduction.folders import data_home
 _WIDTH = 120
 
 
+def _known_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    return [name for name in catalog_names() if name.startswith(incomplete)]
+
+
 @click.group()
 def data() -> None:
-    """Data sets of the paper: what they are, where they are, and how to get them.
+    """Describe, find and download the data sets of the paper.
 
     Files are kept in the folder that GAR_DATA_HOME names, or else in the user's cache folder.
     """
@@ -33,7 +36,7 @@ def list_sets() -> None:
 
 
 @data.command()
-@click.argument("name", type=DataName())
+@click.argument("name", shell_complete=_known_names)
 def info(name: str) -> None:
     """Describe a data set: size, licence, citation, and what to know about it."""
     entry = describe(name)
@@ -55,7 +58,7 @@ def info(name: str) -> None:
 
 
 @data.command()
-@click.argument("names", type=DataName(), nargs=-1, required=True, metavar="NAME...")
+@click.argument("names", shell_complete=_known_names, nargs=-1, required=True, metavar="NAME...")
 def fetch(names: tuple[str, ...]) -> None:
     """Download data sets into the data folder, checksums verified."""
     for name in names:
@@ -69,7 +72,7 @@ def fetch(names: tuple[str, ...]) -> None:
 
 
 @data.command()
-@click.argument("name", type=DataName(), required=False)
+@click.argument("name", shell_complete=_known_names, required=False)
 def path(name: str | None) -> None:
     """Show the data folder, or that of one data set."""
     click.echo(data_home() if name is None else files.path(name))
