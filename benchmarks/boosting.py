@@ -30,7 +30,7 @@ from benchmarks.timing import in_words, print_table
 from gar.boosting import GARObjective
 from gar.registry import METRICS as REGISTERED
 from gar.statistics import corrected_resampled_t, two_sample_t
-from gar_reproduction.data import authors_split
+from gar_reproduction.data.splits import authors_split
 
 PAGE = Path(__file__).parent.parent / "docs" / "boosting.md"
 PUBLISHED = {

@@ -15,7 +15,8 @@ from sklearn.model_selection import GroupKFold, GroupShuffleSplit, KFold, Shuffl
 from gar.boosting import GARObjective
 from gar.boosting.metrics import correlation_within
 from gar.registry import METRICS as REGISTERED
-from gar_reproduction.data import authors_split, load
+from gar_reproduction.data.loading import load
+from gar_reproduction.data.splits import authors_split
 
 RECORDS = Path(__file__).parent / "records" / "boosting"
 LIBRARIES = ("xgboost", "lightgbm")

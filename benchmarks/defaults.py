@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.datasets import load_diabetes, make_friedman1
 
 from gar import GARRegressorCV
-from gar_reproduction.data import authors_split, has_authors_split
+from gar_reproduction.data.splits import authors_split, has_authors_split
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "the default": {},

@@ -29,7 +29,7 @@ LAYERS = (
     {"__main__"},
 )
 """The floors of the library, the lowest first: a package imports from itself and from earlier layers only."""
-APP_LAYERS = ({"tables", "report"}, {"models"}, {"compare"}, {"commands"}, {"cli"})
+APP_LAYERS = ({"plugins", "report", "tables"}, {"models"}, {"compare"}, {"commands"}, {"cli"})
 """The same inside ``gar.app``. So ``report`` knows results, not training."""
 BASE = {"torch", "numpy", "scipy", "sklearn", "joblib"}
 """What the base install brings; everything else is an extra and imported where it is used."""

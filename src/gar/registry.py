@@ -7,7 +7,7 @@ path and loads it when it is built.
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
@@ -48,6 +48,7 @@ class LossSpec:
         stacked: whether ``forward`` takes many models at once, ``(models, batch, targets)``, and returns one value for each.
             False is for a loss that returns a single number, such as those of :mod:`torch.nn`: models are evaluated one by one.
         needs_distinct_labels: whether ``forward`` takes ``representatives (..., batch)``, True for one row of every distinct label.
+        comparison_options: further arguments of the class in a comparison, where its defaults are not what is compared.
         style: how it is drawn; None takes the next free style.
     """
 
@@ -58,6 +59,7 @@ class LossSpec:
     grid: tuple[float, ...] = ()
     stacked: bool = True
     needs_distinct_labels: bool = False
+    comparison_options: Mapping[str, Any] = field(default_factory=dict, hash=False)
     style: Style | None = None
 
     @property
@@ -168,6 +170,7 @@ _LOSSES: dict[str, LossSpec] = {
     "mae_pearson": LossSpec(
         title="MAE-Pearson",
         module="gar.losses:MAEPearsonLoss",
+        comparison_options={"balance": "code"},  # by the paper's text training diverges while the correlation is negative
         style=Style(light="#56254e", dark="#b74cc4", dash=(0, (7, 1.5, 1.2, 1.5, 1.2, 1.5)), marker="P"),
     ),
 }
@@ -278,7 +281,7 @@ NETWORKS = "mlp"
 _TREE_LOSSES = ("mae", "mse", "huber", "gar")
 
 _FAMILIES: dict[str, FamilySpec] = {
-    NETWORKS: FamilySpec(title="Networks", module="gar.app.compare.networks:Networks"),
+    NETWORKS: FamilySpec(title="Networks", module="gar.app.compare.families:Networks"),
     "xgboost": FamilySpec(
         title="XGBoost", module="gar.boosting.xgboost:XGBoost", losses=_TREE_LOSSES, dash=(0, (2.5, 0.8)), marker="s"
     ),

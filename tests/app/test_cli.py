@@ -16,11 +16,8 @@ import pandas as pd
 import pytest
 
 from gar.app import cli
-from gar.app.commands import values
 from gar.app.models import load_model
-from gar.losses import registry
-from gar.metrics import METRICS
-from tests.app.compare.tables import diabetes
+from tests.app.compare.example import diabetes
 from tests.search.test_killing import living, wait_for_death_of_group
 
 PATIENCE = 600.0
@@ -90,7 +87,7 @@ def test_compare_leaves_everything_behind(compared: Path) -> None:
     assert results["command"].startswith("gar compare diabetes.csv -t target")
     (problem,) = results["problems"]
     assert problem["targets"] == ["target"]
-    assert [method["name"] for method in problem["methods"]] == ["mae", "gar"]
+    assert [method["loss"] for method in problem["methods"]] == ["mae", "gar"]
     assert all(len(method["scores"]["mae"]) == 5 for method in problem["methods"])
 
 
@@ -199,6 +196,8 @@ def test_what_cannot_be_compared_is_told_in_one_line(tmp_path: Path, arguments: 
         (["good.csv", "-t", "target", "--out", "one.csv"], "'one.csv' is a file"),
         (["-t", "target"], "name a file"),
         (["diabetes", "-t", "age"], "leave out --target"),
+        (["sine", "--group", "age"], "sine has no groups"),
+        (["nowhere", "-t", "y"], "'nowhere' is neither a file nor a data set"),
     ],
 )
 def test_other_mistakes_are_told_too(tmp_path: Path, arguments: list[str], answer: str, inside: Inside) -> None:
@@ -231,7 +230,7 @@ def test_interrupt_ends_quickly_and_the_same_command_goes_on(tmp_path: Path) -> 
     _, error = process.communicate(timeout=PATIENCE)
     assert time.monotonic() - sent < 2.0
     assert process.returncode == 130
-    assert "the same command goes on" in error
+    assert "the same command continues" in error
     assert "Traceback" not in error
     wait_for_death_of_group(process, 1.0)
     assert not living(process.pid)
@@ -256,9 +255,9 @@ def test_a_time_limit_reports_what_was_finished(compared: Path, inside: Inside) 
     arguments[arguments.index("mae,gar")] = "mae,gar,mse"
     result = inside(*arguments, "--time-limit", "1e-9", folder=compared)
     assert result.returncode == 0, result.stderr
-    assert "Time was up" in result.stdout
+    assert "The time limit was reached" in result.stdout
     (problem,) = json.loads((compared / "gar-report" / "results.json").read_text())["problems"]
-    assert [method["name"] for method in problem["methods"]] == ["mae", "gar"]
+    assert [method["loss"] for method in problem["methods"]] == ["mae", "gar"]
     assert any("MSE" in note for note in problem["notes"])
     alone = inside(*arguments, "--time-limit", "1e-9", "--out", "other", folder=compared)
     assert "no loss was finished" in refused(alone)
@@ -315,11 +314,6 @@ def test_completion_script_names_the_command() -> None:
     assert "_GAR_COMPLETE=bash_complete" in result.stdout
 
 
-def test_written_out_names_are_those_of_the_library() -> None:
-    assert tuple(registry) == values.LOSSES
-    assert METRICS == values.METRICS
-
-
 def test_data_commands(tmp_path: Path) -> None:
     listed = gar("data", "list", GAR_DATA_HOME=str(tmp_path)).stdout
     assert {line.split()[0] for line in listed.splitlines()} >= {"concrete", "diabetes", "sine", "agedb"}
@@ -340,3 +334,144 @@ def test_a_closed_pipe_is_no_error() -> None:
     result = subprocess.run(command, shell=True, capture_output=True, text=True, env=environment(), check=False)
     assert "Traceback" not in result.stderr
     assert result.stdout.startswith("concrete")
+
+
+PLUGIN = """
+import torch
+from gar.losses import LossSpec, register
+
+
+class LogCoshLoss(torch.nn.Module):
+    def __init__(self, sharpness=1.0, nan_policy="propagate"):
+        super().__init__()
+        self.sharpness = torch.as_tensor(sharpness).reshape(-1, 1, 1)
+
+    def forward(self, pred, target, *, sample_weight=None):
+        return ((pred - target) * self.sharpness).cosh().log().mean((-2, -1))
+
+
+register("log_cosh", LossSpec(title="Log-cosh", module=LogCoshLoss, parameter="sharpness", grid=(0.5, 1.0)))
+"""
+
+
+@pytest.fixture
+def with_plugin(tmp_path: Path) -> Path:
+    (tmp_path / "my_losses.py").write_text(PLUGIN)
+    diabetes().to_csv(tmp_path / "diabetes.csv", index=False)
+    return tmp_path
+
+
+def test_a_loss_of_ones_own_from_the_command_line(with_plugin: Path) -> None:
+    options = [*QUICK, *ALONE, "--folds", "2", "--drop", "double,clinic"]
+    options[options.index("mae,gar")] = "mae,log_cosh,gar"
+    result = gar("compare", "diabetes.csv", "-t", "target", "--plugin", "my_losses", *options, folder=with_plugin)
+    assert result.returncode == 0, result.stderr
+    assert "Log-cosh" in result.stdout
+    (problem,) = json.loads((with_plugin / "gar-report" / "results.json").read_text())["problems"]
+    own = problem["methods"][-1]
+    assert (own["loss"], own["title"], own["parameter"]) == ("log_cosh", "Log-cosh", "sharpness")
+    assert [score["value"] for score in own["sensitivity"]] == [0.5, 1.0]
+    assert len(own["scores"]["mae"]) == 2
+    page = (with_plugin / "gar-report" / "report.html").read_text()
+    assert "Log-cosh" in page
+    unknown = refused(gar("compare", "diabetes.csv", "-t", "target", *options, folder=with_plugin))
+    assert "loss 'log_cosh' is unknown; choose one of mae, mse, " in unknown
+    assert "--plugin" in unknown
+
+
+def test_a_loss_of_ones_own_from_python(with_plugin: Path) -> None:
+    code = """
+import my_losses
+import pandas as pd
+from gar.app.compare import Options, compare_table, source_of_frame
+from gar.search import RunContext
+
+source = source_of_frame(pd.read_csv("diabetes.csv"), targets=["target"], drop=["double", "clinic"])
+options = Options(losses=("log_cosh", "mae"), epochs=2, hidden_sizes=(8,), folds=2)
+print([method.title for method in compare_table(source, options, RunContext()).problem.methods])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=with_plugin, env=environment(), capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "['MAE', 'Log-cosh']\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "module", "answer"),
+    [
+        (None, "nowhere", "--plugin 'nowhere' cannot be imported (No module named 'nowhere'); name an installed module, or one of"),
+        ("def", "broken", "--plugin 'broken' cannot be imported (invalid syntax"),
+        ("", "broken.py", "my_losses for my_losses.py"),
+        (PLUGIN.replace('"log_cosh"', '"mae"'), "twice", "a loss named 'mae' (MAE) exists already"),
+    ],
+)
+def test_a_plugin_that_cannot_be_used_is_explained(
+    tmp_path: Path, content: str | None, module: str, answer: str, inside: Inside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    if content is not None:
+        (tmp_path / f"{module.removesuffix('.py')}.py").write_text(content)
+    assert answer in refused(inside("compare", "diabetes", "--plugin", module, *ALONE, folder=tmp_path))
+
+
+def fake_package(folder: Path, entries: str) -> str:
+    """An installed package with entry points, as a folder for PYTHONPATH."""
+    information = folder / "fake-1.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: fake\nVersion: 1.0\n")
+    (information / "entry_points.txt").write_text(entries)
+    return os.pathsep.join([str(folder), *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
+
+
+def test_a_package_with_a_broken_command_does_not_break_the_others(tmp_path: Path) -> None:
+    path = fake_package(tmp_path, "[gar.commands]\nfake = nowhere.at_all:command\n")
+    result = gar("--help", PYTHONPATH=path)
+    assert result.returncode == 0
+    assert "compare" in result.stdout
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("Warning: plug-in 'nowhere.at_all:command' (gar.commands) cannot be imported (ModuleNotFoundError: ")
+
+
+def test_a_package_brings_a_command_and_a_data_set(tmp_path: Path) -> None:
+    path = fake_package(tmp_path, "[gar.commands]\nfake = fake:hello\n[gar.data_sets]\nfake = fake\nbad = fake:nothing\n")
+    (tmp_path / "fake.py").write_text(
+        "import click\nhello = click.Command('hello', callback=lambda: click.echo('hello'))\n"
+        "def names(): return ['fakes']\n"
+        "def source(name, *, group=None):\n"
+        "    import pandas as pd\n"
+        "    from gar.app.compare import source_of_frame\n"
+        "    frame = pd.DataFrame({'x': range(40), 'y': [k % 7 for k in range(40)]})\n"
+        "    return source_of_frame(frame, targets=['y'], name=name)\n"
+    )
+    assert gar("hello", PYTHONPATH=path).stdout == "hello\n"
+    result = gar("compare", "fakes", *QUICK, *ALONE, "--folds", "2", folder=tmp_path, PYTHONPATH=path)
+    assert result.returncode == 0, result.stderr
+    assert "Warning: plug-in 'fake:nothing' (gar.data_sets) cannot be imported (AttributeError: " in result.stderr
+    assert json.loads((tmp_path / "gar-report" / "results.json").read_text())["problems"][0]["name"] == "fakes"
+
+
+def without(module: str, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """The command in a process in which a module cannot be imported."""
+    code = f"import runpy, sys; sys.modules[{module!r}] = None; sys.argv = ['gar', *{arguments!r}]"
+    code += "; runpy.run_module('gar', run_name='__main__')"
+    return subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, env=environment(), capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+
+
+def test_without_the_extra_the_command_says_what_to_install(tmp_path: Path) -> None:
+    result = without("click", "--help", folder=tmp_path)
+    assert result.returncode == 1
+    assert result.stderr == (
+        "gar: the command line needs the package click; install it with the extra 'app': pip install 'gar[app]'\n"
+    )
+
+
+def test_without_the_reproduction_its_data_sets_are_unknown(tmp_path: Path) -> None:
+    result = without("gar_reproduction", "compare", "concrete", *ALONE, folder=tmp_path)
+    assert result.returncode == 2
+    assert "Traceback" not in result.stderr
+    assert result.stderr.splitlines()[-1] == (
+        "Error: 'concrete' is neither a file nor a data set; check the path, or choose one of diabetes "
+        "(the paper's tables come with the package gar-reproduction)"
+    )

@@ -128,7 +128,7 @@ def test_the_papers_grid(gar: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("gar.vision.training.train_study", study)
-    monkeypatch.setattr("gar.app.cli._leave_at_once", lambda: sys.exit(130))
+    monkeypatch.setattr("gar.app.cli._exit_at_once", lambda: sys.exit(130))
     answer = gar("agedb", "scratch", "--data-dir", "data", "--grid")
     assert (answer.code, asked) == (130, [6 * 4 * 5])
     assert "the same command resumes from there" in answer.err

@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from gar.app.models import TableModel, load_model
 from gar.errors import InputError
-from tests.app.compare.tables import QUICK, compared, diabetes
+from tests.app.compare.example import QUICK, compared, diabetes
 
 
 @pytest.fixture(scope="module")

@@ -12,12 +12,13 @@ import pytest
 from sklearn.tree import DecisionTreeRegressor
 
 from gar import InputError, registry
-from gar.app.models import TreeModel, load_model
+from gar.app.models import load_model
+from gar.app.models.trees import TreeModel
 from gar.boosting import GARBoostRegressor
 from gar.boosting.library import Round, RoundSettings, TreeLibrary, leaf_rows, tree_library
 from gar.registry import FAMILIES, FamilySpec, register_family
 from gar.search import RunContext
-from tests.app.compare.tables import QUICK, compared, diabetes
+from tests.app.compare.example import QUICK, compared, diabetes
 
 
 class DecisionTrees(TreeLibrary):

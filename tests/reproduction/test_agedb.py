@@ -7,9 +7,9 @@ import pytest
 from gar.registry import METRICS
 from gar.vision import read_images, write_clocks
 from gar_reproduction import agedb
-from gar_reproduction.pages.agedb import agedb_blocks
-from gar_reproduction.pages.blocks import Page, markdown
-from gar_reproduction.studies import nothing
+from gar_reproduction.pages.blocks import markdown
+from gar_reproduction.pages.pages import pages
+from gar_reproduction.studies import nothing_missing
 from tests.vision.conftest import small_network
 
 
@@ -19,7 +19,7 @@ def few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gar.vision.encoder.resnet18", small_network)  # also where weights are read again
     table = read_images(write_clocks(tmp_path / "clocks", count=100, size=32), target="minutes")
     monkeypatch.setattr(agedb, "agedb_table", lambda: table)
-    monkeypatch.setattr(agedb, "default_scratch", lambda: tmp_path / "scratch")
+    monkeypatch.setattr(agedb, "scratch_folder", lambda: tmp_path / "scratch")
     for name, value in {"EPOCHS": 1, "BATCH_SIZE": 16, "RATES": (0.01, 0.05), "DECAYS": (1e-4,), "SEEDS": (1, 2)}.items():
         monkeypatch.setattr(agedb, name, value)
 
@@ -27,8 +27,8 @@ def few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("task", list(agedb.TASKS))
 def test_images_come_to_the_paper_s_table(task: str, few: None, tmp_path: Path) -> None:
     (study,) = agedb.agedb_studies([task], ["mae"])
-    record = study._replace(lacking=nothing).run(tmp_path)
-    page = markdown(Page("agedb", "AgeDB", agedb_blocks(tmp_path)))
+    record = study._replace(missing=nothing_missing).run(tmp_path)
+    (page,) = [markdown(page) for page in pages(tmp_path) if page.name == "agedb"]
     assert "1 of " in page
     for metric in METRICS:
         mean, deviation = record["test"][metric]

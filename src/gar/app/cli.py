@@ -1,10 +1,9 @@
-"""The command line: which commands there are, and how they end."""
+"""The command line: its commands, and how errors end them."""
 
 import atexit
 import os
 import sys
 import warnings
-from importlib.metadata import entry_points
 from typing import Any, NoReturn
 
 import click
@@ -14,14 +13,15 @@ from gar.app.commands.compare import compare, demo
 from gar.app.commands.completion import completion
 from gar.app.commands.images import images
 from gar.app.commands.predict import predict
+from gar.app.plugins import installed
 from gar.errors import InputError
 
 _WRONG, _INTERRUPTED = 2, 130
 
 
-def _plugins() -> list[click.Command]:
-    """Return the commands of other installed packages, such as ``gar reproduce`` (entry points of the group ``gar.commands``)."""
-    return [entry.load() for entry in entry_points(group="gar.commands")]
+def _warn(message: Warning | str, *location: Any, **more: Any) -> None:
+    """Show a warning without its location in the code, which is of no use to a user."""
+    click.echo(f"Warning: {' '.join(str(message).split())}", err=True)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 132})
@@ -30,43 +30,38 @@ def gar() -> None:
     """Regression that gets the shape right: Gradient Aligned Regression and its rivals, compared on your data."""
 
 
-for _command in (compare, predict, demo, images, completion, *_plugins()):
+for _command in (compare, predict, demo, images, completion, *installed("gar.commands", _warn)):
     gar.add_command(_command)
 
 
 def main() -> None:
-    """Run a command. What a user can mend ends in one line and exit code 2, Ctrl-C in 130, and neither in a traceback."""
-    warnings.showwarning = _show_warning
+    """Run a command. A user's error ends in one line and exit code 2, Ctrl-C in 130; neither shows a traceback."""
+    warnings.showwarning = _warn
     try:
         code = gar.main(prog_name="gar", standalone_mode=False)
     except click.ClickException as error:
         error.show()
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        _leave_at_once()
+        _exit_at_once()
     except BrokenPipeError:  # the reader of a pipe has gone, as with 'gar data list | head -1'
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
     except (InputError, OSError) as error:
-        code = _say(str(error))
+        code = _fail(str(error))
     except MemoryError as error:
-        code = _say(f"there is not enough memory ({error}); use a smaller table, network or batch size")
+        code = _fail(f"there is not enough memory ({error}); use a smaller table, network or batch size")
     sys.exit(code or 0)
 
 
-def _leave_at_once() -> NoReturn:
-    """Temporary files are removed, but libraries are not taken down one by one: that takes longer than somebody wants to wait."""
+def _exit_at_once() -> NoReturn:
+    """Remove temporary files and exit; shutting down libraries one by one would keep the user waiting."""
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(_INTERRUPTED)
 
 
-def _say(message: str) -> int:
+def _fail(message: str) -> int:
     click.echo(f"Error: {' '.join(message.split())}", err=True)
     return _WRONG
-
-
-def _show_warning(message: Warning | str, *place: Any, **more: Any) -> None:
-    """Without the place in the code, which tells a user nothing."""
-    click.echo(f"Warning: {' '.join(str(message).split())}", err=True)

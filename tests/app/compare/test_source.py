@@ -1,14 +1,20 @@
-"""Which columns are what, whatever they are called."""
+"""Which columns are features, labels and groups, whatever they are called; and which folds they become."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from gar.app.compare import source_of_data_set, source_of_file, source_of_frame
+from gar.app.compare import Source, source_of_data_set, source_of_file, source_of_frame
+from gar.app.compare.source import prepare
+from gar.app.tables import shuffled_folds
 from gar.errors import InputError
-from tests.app.compare.tables import diabetes
+from tests.app.compare.example import QUICK, diabetes
+
+TWO = replace(QUICK, folds=2)
+TRAIN, VALID, TEST = shuffled_folds(60, folds=2, seed=TWO.seed)[0]
 
 
 def frame(*names: str) -> pd.DataFrame:
@@ -81,7 +87,7 @@ def test_a_nameless_column_stays_if_it_is_alone_or_no_index(tmp_path: Path) -> N
     assert (list(other.features.columns), other.notes) == (["Unnamed: 0", "a"], ())
 
 
-def test_columns_that_count_the_rows_are_told() -> None:
+def test_columns_that_count_the_rows_are_reported() -> None:
     table = with_index(0).assign(**{"row no": range(1, 13), "year": range(2000, 2012), "mixed": [1, 0, *range(2, 12)]})
     source = source_of_frame(table, targets=["y"])
     assert list(source.features.columns) == ["a", "row no", "year", "mixed"]
@@ -117,13 +123,13 @@ def test_a_name_alone_is_one_column() -> None:
     assert not {"clinic", "double"} & set(source.features.columns)
 
 
-def test_repeated_names_are_told() -> None:
+def test_repeated_names_are_reported() -> None:
     table = pd.DataFrame([[1, 2, 3, 4]] * 4, columns=["a", "y", "y", "g"])
     with pytest.raises(InputError, match="2 columns are called 'y'; rename all but one"):
         source_of_frame(table, targets=["y"])
 
 
-def test_rows_without_a_group_are_told() -> None:
+def test_rows_without_a_group_are_reported() -> None:
     table = diabetes().assign(clinic=diabetes()["clinic"].where(diabetes()["clinic"] > 0))
     with pytest.raises(InputError, match="empty in 10 rows"):
         source_of_frame(table, targets=["target"], group="clinic")
@@ -142,3 +148,40 @@ def test_parkinson_has_its_subjects(data_home: Path) -> None:
     assert source.notes
     with pytest.raises(InputError, match="only the group 'subject'"):
         source_of_data_set("parkinson-total", group="person")
+
+
+def labelled(**labels: np.ndarray) -> Source:
+    return source_of_frame(pd.DataFrame({"x": np.sin(np.arange(60)), **labels}), targets=list(labels))
+
+
+def only_in(rows: np.ndarray) -> np.ndarray:
+    """Labels that differ in these rows alone."""
+    labels = np.zeros(60)
+    labels[rows] = np.arange(len(rows))
+    return labels
+
+
+def test_different_labels_need_no_note() -> None:
+    assert prepare(labelled(y=np.cos(np.arange(60))), replace(TWO, metric="pearson")).notes == ()
+
+
+def test_equal_labels_of_test_rows_are_reported() -> None:
+    table = labelled(y=only_in(np.concatenate([TRAIN, VALID])), other=np.cos(np.arange(60)))
+    said = "target 'y' has the same label everywhere, or none, in the test rows"
+    assert prepare(table, TWO).notes == (f"{said}: correlation and R2 are undefined there.",)
+    for metric in ("pearson", "spearman", "r2"):
+        with pytest.raises(InputError, match=f"{said}, so {metric} is undefined there; use another --seed, .* or --metric mae"):
+            prepare(table, replace(TWO, metric=metric))
+
+
+def test_absent_labels_of_validation_rows_are_reported() -> None:
+    absent = np.cos(np.arange(60))
+    absent[VALID] = np.nan
+    (missing, note) = prepare(labelled(y=absent, other=np.cos(np.arange(60))), TWO).notes
+    assert "labels are missing" in missing
+    assert note.startswith("target 'y' has the same label everywhere, or none, in the validation rows of fold 0: ")
+
+
+def test_all_such_rows_are_named_at_once() -> None:
+    (note,) = prepare(labelled(y=only_in(TRAIN)), TWO).notes
+    assert "in the test rows, the validation rows of fold 0: " in note

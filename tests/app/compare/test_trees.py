@@ -15,11 +15,11 @@ import torch
 import xgboost
 
 from gar import metrics
-from gar.app.commands import values
 from gar.app.compare import Compared, NothingFinishedError, Options, compare_curve, compare_table, source_of_frame
-from gar.app.compare.preparing import prepare
+from gar.app.compare.source import prepare
 from gar.app.compare.tree_search import RoundHistory, TreeGrid, TreeSearchSettings, fit, search_trees, tree_key
-from gar.app.models import TreeModel, load_model
+from gar.app.models import load_model
+from gar.app.models.trees import TreeModel
 from gar.app.report.results import Method
 from gar.boosting import GARObjective
 from gar.boosting.library import LEAF_ROWS, leaf_rows, tree_library
@@ -28,7 +28,7 @@ from gar.registry import FAMILIES
 from gar.search import RecordWarning, RunContext, select
 from gar.search.grid import to_shared
 from gar.stack import StackData
-from tests.app.compare.tables import QUICK, compared, diabetes
+from tests.app.compare.example import QUICK, compared, diabetes
 from tests.search.problem import StoppedContext
 
 TREES = replace(QUICK, losses=("gar", "mse"), families=("xgboost", "lightgbm"), parameters={"gar": (1.0,)}, folds=2)
@@ -110,7 +110,8 @@ def test_a_fold_predicts_what_was_measured_before_and_after_saving(tmp_path: Pat
         names = [f"trees-{fold}-{target}.{suffix}" for fold in range(2) for target in range(2)]
         assert sorted(path.name for path in (tmp_path / library).iterdir()) == ["model.json", *names]
         prepared = prepare(source_of_frame(diabetes(), targets=["target,double"], drop=["clinic"]), TREES)
-        features, labels = prepared.tested
+        test = prepared.parts[0][2]
+        features, labels = prepared.source.features.iloc[test], prepared.source.labels[test]
         scores = found.problem.methods[0].scores["mae"]
         for fold, score in enumerate(scores):
             alone = torch.from_numpy(again.predict_fold(fold, features))
@@ -195,7 +196,7 @@ def test_records_are_used_and_damaged_ones_put_aside(tmp_path: Path, monkeypatch
 def test_time_is_up_between_fits(tmp_path: Path) -> None:
     source = source_of_frame(diabetes(), targets=["target"], drop=["clinic", "double"])
     options = replace(TREES, losses=("gar",), families=("lightgbm",))
-    with pytest.raises(NothingFinishedError, match=r"Time was up before these were finished: GAR \(LightGBM\)"):
+    with pytest.raises(NothingFinishedError, match=r"The time limit was reached before these were finished: GAR \(LightGBM\)"):
         compare_table(source, options, RunContext(workers=1, records=tmp_path, deadline=0.0))
     data = prepare(source, options).data
     lightgbm, settings = tree_library("lightgbm"), TreeSearchSettings(loss="mse", monitor="mae", rounds=5)
@@ -305,7 +306,7 @@ def test_what_the_library_refuses_is_left_out_with_its_reason(tmp_path: Path) ->
 @BOTH
 def test_a_missing_package_is_named_before_anything_is_trained(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, library, None)
-    monkeypatch.setattr("gar.app.compare.tables.prepare", lambda *_: pytest.fail("too late"))
+    monkeypatch.setattr("gar.app.compare.comparison.prepare", lambda *_: pytest.fail("too late"))
     with pytest.raises(InputError, match=rf"{library} is not installed; use pip install 'gar\[boosting\]'"):
         compared(replace(TREES, families=("mlp", library)))
 
@@ -321,6 +322,5 @@ def test_wrong_models_are_explained(families: tuple[str, ...], message: str) -> 
         Options(families=families)
 
 
-def test_written_out_names_are_those_of_the_library() -> None:
-    assert tuple(FAMILIES) == values.MODELS
+def test_the_registry_names_the_losses_of_trees() -> None:
     assert all(FAMILIES[library].losses == ("mae", "mse", "huber", "gar") for library in ("xgboost", "lightgbm"))

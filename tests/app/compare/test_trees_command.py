@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gar.app.models import TreeModel, load_model
-from tests.app.compare.tables import diabetes
+from gar.app.models import load_model
+from gar.app.models.trees import TreeModel
+from tests.app.compare.example import diabetes
 from tests.app.test_cli import PATIENCE, environment, gar
 
 TREES = ("-t", "target", "--drop", "double,clinic", "--losses", "mse,gar,rnc", "--parameters", "gar=1", "--folds", "2")
@@ -39,7 +40,7 @@ def test_interrupted_it_goes_on_and_the_winner_may_be_trees(tmp_path: Path) -> N
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     _, error = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
-    assert "the same command goes on" in error
+    assert "the same command continues" in error
     assert "Traceback" not in error
     kept = {path: path.stat().st_mtime_ns for path in done}
     result = gar(*arguments, folder=tmp_path)

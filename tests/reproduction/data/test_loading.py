@@ -7,12 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gar.app.compare.curve_points import squared_sine
+from gar.app.compare.curves import squared_sine
 from gar.errors import InputError
 from gar.vision import read_images
-from gar_reproduction.data import available, describe, load, names
-from gar_reproduction.data.gdsc import drugs_and_features
-from gar_reproduction.data.home import located
+from gar_reproduction.data.catalog import describe, names
+from gar_reproduction.data.files import available, located
+from gar_reproduction.data.loading import drugs_and_features, load
 
 
 def needs(home: Path, *files: str) -> None:
@@ -37,7 +37,7 @@ def test_tables_have_the_size_and_the_names_that_are_promised(name: str, data_ho
     assert np.isfinite(table.y).all()
     assert (table.groups is not None) == (entry.groups is not None)
     assert set(entry.quirks) <= set(table.notes)
-    assert table.frame().shape == (entry.rows, entry.features + len(entry.targets))
+    assert table.y.shape == (entry.rows, len(entry.targets))
 
 
 def test_concrete_is_the_authors_table_to_the_digits_they_kept(data_home: Path) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from gar.app.commands.values import several
 from gar.app.commands.vision import (
     loss_grids,
     loss_options,
@@ -13,7 +14,6 @@ from gar.app.commands.vision import (
     probe_options,
     run_probe,
     run_training,
-    several,
     temperature_option,
     training_options,
 )

@@ -1,4 +1,4 @@
-"""Values that options take, and how shells complete them."""
+"""Types of option values with shell completion, and options that several commands share."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
@@ -6,10 +6,7 @@ from typing import Any, Generic, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-LOSSES = ("mae", "mse", "huber", "focal_mae", "focal_mse", "ranksim", "rnc", "conr", "gar", "mae_pearson")
-METRICS = ("mae", "rmse", "pearson", "spearman", "r2")
-MODELS = ("mlp", "xgboost", "lightgbm")
-"""All are written out here because their homes import torch, which takes longer than an answer may; a test compares them."""
+from gar.registry import LOSSES
 
 BACKENDS = ("loky", "dask", "ray")
 
@@ -17,32 +14,42 @@ F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 
+def several(*decorators: Callable[[F], F]) -> Callable[[F], F]:
+    """Return several options as one decorator; help shows them in this order."""
+
+    def decorate(command: F) -> F:
+        for one in reversed(decorators):
+            command = one(command)
+        return command
+
+    return decorate
+
+
+def option(*names: str, default: Any = None, **rest: Any) -> Callable[[F], F]:
+    """Return an option whose help shows its default, if it has one."""
+    return click.option(*names, default=default, show_default=default is not None, **rest)
+
+
 def text_options(command: F) -> F:
-    """``--delimiter`` and ``--encoding``: of DATA, where they cannot be found out."""
-    delimiter = click.option(
-        "--delimiter", metavar="CHAR", help="Between columns of text, such as ';' or tab [default: found out]."
-    )
-    encoding = click.option("--encoding", metavar="NAME", help="Of text, such as shift_jis [default: found out].")
-    return delimiter(encoding(command))
+    """Add ``--delimiter`` and ``--encoding``, for text where they cannot be detected."""
+    return several(
+        option("--delimiter", metavar="CHAR", help="Column delimiter of text, such as ';' or tab [default: detected]."),
+        option("--encoding", metavar="NAME", help="Encoding of text, such as shift_jis [default: detected]."),
+    )(command)
 
 
 def backend_options(command: F) -> F:
-    """``--backend`` and ``--address``: on which machines to compute. Pass both to :func:`gar.search.parallel_backend`."""
-    backend = click.option(
-        "--backend",
-        type=click.Choice(BACKENDS),
-        default="loky",
-        show_default=True,
-        help="Who computes: processes of this machine, or a cluster.",
-    )
-    address = click.option(
-        "--address", metavar="HOST:PORT", help="Of a running Dask scheduler or Ray head [default: a new one on this machine]."
-    )
-    return backend(address(command))
+    """Add ``--backend`` and ``--address``, the parallel backend of a :class:`gar.search.RunContext`."""
+    address = "Address of a running Dask scheduler or Ray head [default: start one here]."
+    backend = "Parallel backend: processes of this machine (loky), or a cluster."
+    return several(
+        option("--backend", type=click.Choice(BACKENDS), default="loky", help=backend),
+        option("--address", metavar="HOST:PORT", help=address),
+    )(command)
 
 
 class CommaList(click.ParamType, Generic[T]):  # type: ignore[type-arg]
-    """Values with commas between them.
+    """Parse values with commas between them.
 
     Example:
         >>> CommaList(float, "numbers").convert("0.1,1", None, None)
@@ -69,7 +76,7 @@ class CommaList(click.ParamType, Generic[T]):  # type: ignore[type-arg]
 
 
 class Widths(CommaList[int]):
-    """Widths of layers, or ``paper`` for the paper's."""
+    """Parse widths of layers, or ``paper`` for the paper's."""
 
     def __init__(self) -> None:
         super().__init__(int, "whole numbers", ["paper"])
@@ -79,7 +86,7 @@ class Widths(CommaList[int]):
 
 
 class Grid(click.ParamType):  # type: ignore[type-arg]
-    """``LOSS=VALUE,VALUE``: values of the parameter of one loss."""
+    """Parse ``LOSS=VALUE,VALUE``: values of the parameter of one loss."""
 
     name = "loss=values"
 
@@ -94,18 +101,18 @@ class Grid(click.ParamType):  # type: ignore[type-arg]
 
 
 class DataName(click.ParamType):  # type: ignore[type-arg]
-    """The name of a data set of the catalog."""
+    """Complete the name of a data set."""
 
     name = "name"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        from gar.app.compare.source import data_set_names
+        from gar.app.compare import CURVES, data_set_names
 
-        return [CompletionItem(name) for name in data_set_names() if name.startswith(incomplete)]
+        return [CompletionItem(name) for name in (*data_set_names(), *CURVES) if name.startswith(incomplete)]
 
 
 class FileOrDataName(DataName):
-    """A file, or the name of a data set."""
+    """Complete a file, or the name of a data set."""
 
     name = "file or name"
 

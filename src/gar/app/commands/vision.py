@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gar.app.commands.values import CommaList, Grid
+from gar.app.commands.values import CommaList, Grid, option, several
 from gar.registry import LOSSES, METRICS
 from gar.vision.defaults import LEARNING_RATES, SEEDS, WEIGHT_DECAYS
 
@@ -26,22 +26,6 @@ _PROBE_LOSSES = CommaList(str, "losses", [name for name, spec in LOSSES.items() 
 """Losses that shell completion offers; a linear probe has no use for losses of features, because its features are frozen."""
 _MANY_ROWS = 2000
 """From this many training rows on, a probe is trained by one process per core."""
-
-
-def several(*decorators: Callable[[F], F]) -> Callable[[F], F]:
-    """Return several decorators as one; the help lists options in this order."""
-
-    def decorate(command: F) -> F:
-        for one in reversed(decorators):
-            command = one(command)
-        return command
-
-    return decorate
-
-
-def option(*names: str, default: Any = None, **rest: Any) -> Callable[[F], F]:
-    """Return an option that shows its default, if it has one."""
-    return click.option(*names, default=default, show_default=default is not None, **rest)
 
 
 def _listed(values: Sequence[float]) -> str:

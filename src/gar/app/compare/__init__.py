@@ -1,14 +1,14 @@
-"""Losses compared on a table of yours: the same splits, grids and networks for all, judged on rows that none has seen.
+"""Compare losses on a table of yours: the same splits, grids and networks for all, scored on test rows that none has seen.
 
-:func:`compare_table` does it for one table, :func:`compare_curve` for one of the paper's curves.
+:func:`compare_table` does it for one table, :func:`compare_curve` for one of the paper's curves, and :func:`compare_and_report`
+for several problems with a report.
 """
 
-from gar.app.compare.curve_points import CURVES
-from gar.app.compare.curves import compare_curve
+from gar.app.compare.comparison import DEFAULT, Report, compare_and_report, compare_table, problem_named
+from gar.app.compare.curves import CURVES, compare_curve
+from gar.app.compare.families import Compared, NothingFinishedError
 from gar.app.compare.options import Options
-from gar.app.compare.session import DEFAULT, Report, compare_and_report, problem_named
-from gar.app.compare.source import Source, source_of_data_set, source_of_file, source_of_frame
-from gar.app.compare.tables import Compared, NothingFinishedError, compare_table
+from gar.app.compare.source import Source, data_set_names, source_of_data_set, source_of_file, source_of_frame
 
 __all__ = [
     "CURVES",
@@ -21,6 +21,7 @@ __all__ = [
     "compare_and_report",
     "compare_curve",
     "compare_table",
+    "data_set_names",
     "problem_named",
     "source_of_data_set",
     "source_of_file",

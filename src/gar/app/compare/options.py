@@ -1,21 +1,14 @@
-"""What to try, how to train it, and how it is judged."""
+"""Choices of a comparison: which losses and models, how they are trained, and which metric selects the winners."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 from gar.errors import InputError
 from gar.estimators.presets import PAPER_PRESET, train_settings
-from gar.losses import registry
-from gar.metrics import METRICS
-from gar.registry import FAMILIES
+from gar.registry import BASELINE, FAMILIES, LOSSES, METHOD_OF_INTEREST, METRICS, NETWORKS, PAPER_LOSSES
 from gar.stack import Models, TrainSettings
 from gar.validation import check_choice
-
-NETWORKS = "mlp"
-PAPER_LOSSES = tuple(name for name in registry if name != "mae_pearson")
-"""The methods of the paper's tables. MAE-Pearson is one of its two curves only."""
 
 DEFAULT_PRESET: Mapping[str, Any] = {
     "learning_rates": (2e-2, 5e-3),
@@ -27,42 +20,37 @@ DEFAULT_PRESET: Mapping[str, Any] = {
     "optimizer": "adamw",
     "schedule": "cosine",
 }
-"""Plain networks of the paper's kind, and what trains them well on small tables. It is the losses that are compared, nine of them
-with all their grids, and that should take minutes."""
-
-LOSS_OPTIONS: Mapping[str, Mapping[str, Any]] = {"mae_pearson": {"balance": "code"}}
-"""MAE-Pearson as in the authors' code: by the text, the error counts negative while the correlation is, and training diverges."""
-
-_NO_PARAMETERS: Mapping[str, tuple[float, ...]] = MappingProxyType({})
+"""Plain networks of the paper's kind, with hyperparameters that train them well on small tables. The losses are what is compared:
+nine of them, each with its whole grid, within minutes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Choices of a comparison; None is what the recipe says.
+    """Choices of a comparison; None is the value of the preset.
 
     Args:
-        losses: names of :data:`gar.losses.registry`; None is the paper's nine.
-        families: kinds of models, of :data:`gar.registry.FAMILIES`. Boosted trees have a small grid of their own (depth and rate),
-            and rounds by early stopping; of the options below, they know ``folds``, ``seed`` and ``metric``.
-        parameters: values to try of the tuned parameter, by loss; others try the registry's grid.
-        preset: ``"paper"`` takes the paper's recipe: SGD, its grids, networks and schedule, raw labels.
-        learning_rates: to try.
-        weight_decays: to try.
+        losses: names of :data:`gar.registry.LOSSES`; None is the paper's nine.
+        families: kinds of models, of :data:`gar.registry.FAMILIES`. Boosted trees have a small grid of their own (depth and
+            learning rate), and early stopping; of the options below they use ``folds``, ``seed`` and ``metric``.
+        parameters: values to try of the tuned parameter, by loss; other losses try the grid of the registry.
+        preset: ``"paper"`` is the paper's preset: SGD, its grids, networks and schedule, raw labels.
+        learning_rates: values to try.
+        weight_decays: values to try.
         epochs: passes over the training rows.
         batch_size: rows of a mini-batch.
         hidden_sizes: widths of the hidden layers, or ``"paper"``: the paper's by number of features.
-        folds: how many parts the rows that are not tested are cut into.
+        folds: number of cross-validation folds of the rows that are not test rows.
         seed: of the split and of the networks.
-        metric: what the winners are judged by.
+        metric: the validation metric that selects winners.
 
     Example:
-        >>> len(Options().models("gar", folds=5)), len(Options().models("mae", folds=5))
+        >>> len(Options().models("gar")), len(Options().models("mae"))
         (60, 60)
     """
 
     losses: tuple[str, ...] | None = None
     families: tuple[str, ...] = (NETWORKS,)
-    parameters: Mapping[str, tuple[float, ...]] = field(default_factory=lambda: _NO_PARAMETERS)
+    parameters: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     preset: str | None = None
     learning_rates: tuple[float, ...] | None = None
     weight_decays: tuple[float, ...] | None = None
@@ -74,76 +62,79 @@ class Options:
     metric: str = "mae"
 
     def __post_init__(self) -> None:
-        check_choice(self.metric, METRICS, "metric")
+        check_choice(self.metric, tuple(METRICS), "metric")
         if self.preset is not None:
             check_choice(self.preset, ("paper",), "preset")
-        for name in (*self.chosen(PAPER_LOSSES), *self.parameters):
-            check_choice(name, tuple(registry), "loss")
+        for name in (*self.losses_or(PAPER_LOSSES), *self.parameters):
+            if name not in LOSSES:
+                raise InputError(
+                    f"loss {name!r} is unknown; choose one of {', '.join(LOSSES)}, or register one of your own with "
+                    "gar.losses.register, in a module that --plugin names on the command line"
+                )
         if not self.families:
             raise InputError(f"no kind of model is chosen; name at least one of {', '.join(FAMILIES)}")
         for name in self.families:
             check_choice(name, tuple(FAMILIES), "model")
         for name, values in self.parameters.items():
-            if registry[name].parameter is None or not values:
+            if LOSSES[name].parameter is None or not values:
                 raise InputError(f"{name} is given the values {list(values)}, but has no such parameter; leave it out")
         if self.folds < 2:
             raise InputError(f"folds={self.folds} is too few; use 2 or more")
         if not 0 <= self.seed < 2**31:
             raise InputError(f"seed={self.seed} is out of range; use a number from 0 to {2**31 - 1}")
-        self.models("mae", folds=self.folds)
-        for name in self.chosen(PAPER_LOSSES):
+        self.models(BASELINE)
+        for name in self.losses_or(PAPER_LOSSES):
             self.settings(name, features=1)
 
-    def chosen(self, default: Iterable[str]) -> tuple[str, ...]:
-        """The losses in the order in which they are trained: the baseline and GAR first, in case that time runs out."""
+    def losses_or(self, default: Iterable[str]) -> tuple[str, ...]:
+        """Return the losses in training order: the baseline and the method of interest first, in case the time limit is reached."""
         names = list(dict.fromkeys(default if self.losses is None else self.losses))
         if not names:
             raise InputError("no loss is chosen; name at least one")
-        return tuple(sorted(names, key=lambda name: (name != "mae", name != "gar", names.index(name))))
+        return tuple(sorted(names, key=lambda name: (name != BASELINE, name != METHOD_OF_INTEREST, names.index(name))))
 
-    def recipe(self, base: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """A recipe with what was chosen otherwise; None is that of the preset."""
-        if base is None:
-            base = PAPER_PRESET if self.preset == "paper" else DEFAULT_PRESET
-        batch_sizes = None if self.batch_size is None else (self.batch_size,)
-        own = {name: getattr(self, name) for name in ("learning_rates", "weight_decays", "epochs", "hidden_sizes")}
-        return {**base, **{name: value for name, value in {**own, "batch_sizes": batch_sizes}.items() if value is not None}}
+    def hyperparameters(self, preset: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Return a preset, by default the chosen one, with the values that were given instead."""
+        if preset is None:
+            preset = PAPER_PRESET if self.preset == "paper" else DEFAULT_PRESET
+        given: dict[str, Any] = {"batch_sizes": None if self.batch_size is None else (self.batch_size,)}
+        given |= {name: getattr(self, name) for name in ("learning_rates", "weight_decays", "epochs", "hidden_sizes")}
+        return {**preset, **{name: value for name, value in given.items() if value is not None}}
 
-    @property
-    def scale_labels(self) -> bool:
-        """Whether labels are standardised; the paper's are raw."""
-        return self.preset is None
-
-    def models(self, loss: str, *, folds: int) -> Models:
-        """Every combination on every fold."""
-        seeds, parameters = self.tries(loss)
-        recipe = self.recipe()
+    def models(self, loss: str) -> Models:
+        """Return every combination of hyperparameters on every fold."""
+        seeds, parameters = self.seeds_and_parameters(loss)
+        values = self.hyperparameters()
         return Models.grid(
-            folds=range(folds),
+            folds=range(self.folds),
             seeds=seeds,
-            learning_rates=recipe["learning_rates"],
-            weight_decays=recipe["weight_decays"],
+            learning_rates=values["learning_rates"],
+            weight_decays=values["weight_decays"],
             parameters=parameters,
         )
 
-    def tries(self, loss: str) -> tuple[tuple[int, ...], tuple[float, ...] | None]:
-        """Seeds, and values of the parameter. A loss without a parameter is tried with three seeds instead, as in the paper, so
-        that no loss wins by having more tries."""
-        grid = self.parameters.get(loss, registry[loss].grid)
+    def seeds_and_parameters(self, loss: str) -> tuple[tuple[int, ...], tuple[float, ...] | None]:
+        """Return the seeds and the values of the tuned parameter to try.
+
+        A loss without a parameter is tried with three seeds instead, as in the paper, so that no loss wins by having more models.
+        """
+        grid = self.parameters.get(loss, LOSSES[loss].grid)
         return ((self.seed,), grid) if grid else (tuple(range(self.seed, self.seed + 3)), None)
 
-    def settings(self, loss: str, *, features: int, train_rows: int = 0) -> TrainSettings:
-        """How all of them are trained. The paper drops an incomplete last batch, where there is a complete one."""
-        recipe = self.recipe()
-        (batch_size,) = recipe["batch_sizes"]
-        shared = {name: recipe[name] for name in ("hidden_sizes", "activation", "epochs", "optimizer", "schedule")}
-        drop_last = self.preset == "paper" and train_rows >= batch_size
+    def settings(
+        self, loss: str, *, features: int, train_rows: int = 0, preset: Mapping[str, Any] | None = None, **more: Any
+    ) -> TrainSettings:
+        """Return what all networks of a loss share. The paper drops an incomplete last batch, where there is a complete one."""
+        values = self.hyperparameters(preset)
+        (batch_size,) = values["batch_sizes"]
+        names = ("hidden_sizes", "activation", "epochs", "optimizer", "schedule")
         return train_settings(
             features=features,
             batch_size=batch_size,
             loss=loss,
-            loss_options=LOSS_OPTIONS.get(loss),
-            drop_last=drop_last,
+            loss_options=LOSSES[loss].comparison_options,
+            drop_last=self.preset == "paper" and train_rows >= batch_size,
             monitor=self.metric,
-            **shared,
+            **{name: values[name] for name in names if name in values},
+            **more,
         )

@@ -1,32 +1,34 @@
-"""Which columns are features and which labels: a file of the user's, a frame, or a data set by name."""
+"""From a file, a frame or a data set's name to folds of numbers: which columns are features, which labels, which rows train."""
 
 import os
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from gar.app.tables import labels_of
-from gar.app.tables.columns import holds_numbers, numbers
-from gar.app.tables.delimited import TextForm
-from gar.app.tables.reading import read_file
+from gar.app.compare.options import Options
+from gar.app.plugins import installed
+from gar.app.tables import Encoder, Parts, encode_folds, group_folds, read_with_notes, shuffled_folds, target_values
+from gar.app.tables.columns import is_numeric, to_floats
 from gar.errors import InputError
+from gar.estimators.presets import check_labels
+from gar.stack import StackData
 
 DIABETES = "diabetes"
 _SHOWN = 8
 _NAMELESS = ("Unnamed: 0", "column 1")
-"""What the first column is called where its header is empty, in text and in workbooks."""
+"""Names of a first column whose header is empty, in text and in workbooks."""
+_NEEDS_DIFFERENT_LABELS = ("pearson", "spearman", "r2")
+"""Metrics that are undefined where labels are equal."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Source:
-    """A table to compare on."""
+    """A table to compare on: features with column names, and labels."""
 
     name: str
     title: str
@@ -36,7 +38,7 @@ class Source:
     """``(rows, targets)``, NaN where one is missing."""
     targets: tuple[str, ...]
     groups: np.ndarray | None = None
-    """Rows with equal numbers belong together."""
+    """Rows with equal numbers stay together in one part of a split."""
     notes: tuple[str, ...] = ()
 
 
@@ -49,17 +51,17 @@ def source_of_file(
     delimiter: str | None = None,
     encoding: str | None = None,
 ) -> Source:
-    """A file of any kind that :func:`gar.app.tables.read_table` reads.
+    """Read a table from a file of any format that :func:`gar.app.tables.read_table` reads.
 
     Args:
-        path: of the file.
-        targets: names of columns to predict; ``"a,b"`` is two of them, unless there is a column of just that name.
-        group: the column that tells which rows belong together. It is no feature.
-        drop: columns that are no features either, in the same manner.
-        delimiter: of text; None finds out.
-        encoding: of text; None finds out.
+        path: the file.
+        targets: names of columns to predict; ``"a,b"`` is two of them, unless a column has just that name.
+        group: column whose equal values mark rows that stay together in one part of a split. It is no feature.
+        drop: names of columns that are no features either, written like ``targets``.
+        delimiter: between columns of text; None detects it.
+        encoding: of text; None detects it.
     """
-    frame, notes = read_file(path, TextForm(delimiter=delimiter, encoding=encoding))
+    frame, notes = read_with_notes(path, delimiter=delimiter, encoding=encoding)
     source = source_of_frame(frame, targets=targets, group=group, drop=drop, name=Path(path).stem, source=Path(path).name)
     return replace(source, notes=(*notes, *source.notes))
 
@@ -73,51 +75,107 @@ def source_of_frame(
     name: str = "table",
     source: str = "a table in memory",
 ) -> Source:
-    """The same from a table in memory: of pandas, or of a library whose tables have ``to_pandas``, such as polars."""
-    frame = _of_pandas(frame)
-    wanted = _columns(frame, targets, "target")
+    """Like :func:`source_of_file`, but take a frame of pandas, or one with ``to_pandas``, such as that of polars."""
+    table = frame.to_pandas() if hasattr(frame, "to_pandas") else frame
+    if not isinstance(table, pd.DataFrame):
+        raise InputError(f"the table is of type {type(frame).__name__}; expected a DataFrame of pandas, or one with to_pandas()")
+    wanted = _columns(table, targets, "target")
     if not wanted:
-        raise InputError(f"no target is given; say which columns to predict: --target COL; there are {_some(frame)}")
-    grouped = [] if group is None else _columns(frame, [group], "group")
-    left_out = _columns(frame, drop, "drop")
-    for column in wanted:
-        if column in grouped or column in left_out:
+        raise InputError(f"no target is given; say which columns to predict: --target COL; there are {_some(table)}")
+    grouped = [] if group is None else _columns(table, [group], "group")
+    dropped = _columns(table, drop, "drop")
+    for column in [*wanted, *grouped]:
+        if column in wanted and column in (*grouped, *dropped):
             raise InputError(f"column {column!r} is a target and cannot be left out or group rows; choose another")
-    _check_single(frame, [*wanted, *grouped])
-    features, notes = _without_index(frame.drop(columns=[*wanted, *grouped, *left_out]), str(frame.columns[0]))
+        if (count := int((table.columns == column).sum())) > 1:
+            raise InputError(f"{count} columns are called {column!r}; rename all but one")
+    features, notes = _without_index(table.drop(columns=[*wanted, *grouped, *dropped]), str(table.columns[0]))
     if features.shape[1] == 0:
         raise InputError(f"{source} has no column left to predict from; a table needs a feature besides its targets")
-    groups = _groups(frame, grouped) if grouped else None
     return Source(
         name=name,
         title=name,
         source=source,
         features=features,
-        labels=labels_of(frame, wanted),
+        labels=target_values(table, wanted),
         targets=tuple(wanted),
-        groups=groups,
+        groups=_groups(table, grouped) if grouped else None,
         notes=notes,
     )
 
 
+def _columns(frame: pd.DataFrame, given: Iterable[str], option: str) -> list[str]:
+    """Return column names as they are, or the parts between commas; a string alone is one name, or its parts."""
+    names: list[str] = []
+    for text in [given] if isinstance(given, str) or not isinstance(given, Iterable) else given:
+        if not isinstance(text, str):
+            raise InputError(f"{option} {text!r} is not text; expected names of columns, which are text, such as 'price'")
+        names += [text] if text in frame.columns else [part.strip() for part in text.split(",")]
+    for name in names:
+        if name not in frame.columns:
+            near = get_close_matches(name, map(str, frame.columns), n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {_some(frame)}"
+            raise InputError(f"{option} {name!r} is not a column of the table; {hint}")
+    return list(dict.fromkeys(names))
+
+
+def _some(frame: pd.DataFrame) -> str:
+    """Name the first columns, for messages."""
+    names = [repr(str(name)[:40]) for name in frame.columns[:_SHOWN]]
+    more = frame.shape[1] - len(names)
+    return "the columns " + ", ".join(names) + (f" and {more} more" if more > 0 else "")
+
+
+def _without_index(features: pd.DataFrame, first: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Drop the first column if it is an index without a name; return notes on it and on other columns that count the rows."""
+    notes = []
+    if first in _NAMELESS and first in features.columns and features.shape[1] > 1 and _counts_rows(features[first]):
+        features = features.drop(columns=first)
+        notes.append(f"column {first!r} was left out: it has no name in the file, and counts the rows as an index does")
+    notes += [
+        f"column {str(name)!r} counts the rows and is taken as a feature; "
+        f"if it is none, leave it out: --drop {shlex.quote(str(name))}"
+        for name, series in features.items()
+        if _counts_rows(series)
+    ]
+    return features, tuple(notes)
+
+
+def _counts_rows(series: pd.Series) -> bool:
+    """Return True if the values are 0, 1, 2, ... or 1, 2, 3, ..."""
+    if not is_numeric(series) or len(series) == 0:
+        return False
+    values = to_floats(series)
+    return values[0] in (0, 1) and np.array_equal(values - values[0], np.arange(len(values)))
+
+
+def _groups(frame: pd.DataFrame, columns: list[str]) -> np.ndarray:
+    """Return a group number for every row, equal where all of the columns are."""
+    missing = int(frame[columns].isna().any(axis=1).sum())
+    if missing:
+        raise InputError(f"group {', '.join(columns)!r} is empty in {missing} rows; fill it, or remove these rows")
+    return np.asarray(frame.groupby(columns, sort=False).ngroup())
+
+
 def data_set_names() -> list[str]:
     """Return the names of all data sets: scikit-learn's diabetes, and those of installed packages (group ``gar.data_sets``)."""
-    return [DIABETES, *(name for provider in _providers() for name in provider.names())]
+    return [DIABETES, *(name for provider in installed("gar.data_sets") for name in provider.names())]
 
 
 def source_of_data_set(name: str, *, group: str | None = None) -> Source:
     """Return a data set by name; ``group`` names the column of its groups, if it has any."""
-    if name == DIABETES:
+    if name == DIABETES and group is None:
         return _diabetes()
-    for provider in _providers():
+    if name == DIABETES:
+        raise InputError(f"group={group!r} is not known; {DIABETES} has no groups")
+    for provider in installed("gar.data_sets"):
         if name in provider.names():
             found: Source = provider.source(name, group=group)
             return found
-    raise InputError(f"data set {name!r} is unknown; choose one of {', '.join(data_set_names())}, or name a file")
-
-
-def _providers() -> list[Any]:
-    return [entry.load() for entry in entry_points(group="gar.data_sets")]
+    raise InputError(
+        f"{name!r} is neither a file nor a data set; check the path, or choose one of {', '.join(data_set_names())} "
+        "(the paper's tables come with the package gar-reproduction)"
+    )
 
 
 def _diabetes() -> Source:
@@ -135,68 +193,67 @@ def _diabetes() -> Source:
     )
 
 
-def _of_pandas(frame: object) -> pd.DataFrame:
-    table = frame.to_pandas() if hasattr(frame, "to_pandas") else frame
-    if not isinstance(table, pd.DataFrame):
-        raise InputError(f"the table is of type {type(frame).__name__}; expected a DataFrame of pandas, or one with to_pandas()")
-    return table
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Prepared:
+    """The folds of numbers that models are trained on, and the table that they were made from."""
+
+    source: Source
+    """Only rows that have a label."""
+    data: StackData
+    encoders: tuple[Encoder, ...]
+    """One for every fold, fitted to its training rows."""
+    parts: list[Parts]
+    """Training, validation and test rows of every fold."""
+    notes: tuple[str, ...]
 
 
-def _columns(frame: pd.DataFrame, given: Iterable[str], option: str) -> list[str]:
-    """Names as they are, or parts between commas; text alone is one name, or its parts."""
-    names: list[str] = []
-    for text in [given] if isinstance(given, str) or not isinstance(given, Iterable) else given:
-        if not isinstance(text, str):
-            raise InputError(f"{option} {text!r} is not text; expected names of columns, which are text, such as 'price'")
-        names += [text] if text in frame.columns else [part.strip() for part in text.split(",")]
-    for name in names:
-        if name not in frame.columns:
-            near = get_close_matches(name, map(str, frame.columns), n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {_some(frame)}"
-            raise InputError(f"{option} {name!r} is not a column of the table; {hint}")
-    return list(dict.fromkeys(names))
+def prepare(source: Source, options: Options) -> Prepared:
+    """Split the rows, and encode the features of every fold by what its own training rows contain."""
+    kept, notes = _with_labels(source)
+    common = {"folds": options.folds, "seed": options.seed}
+    parts = shuffled_folds(len(kept.labels), **common) if kept.groups is None else group_folds(kept.groups, **common)
+    check_labels(kept.labels, [repr(name) for name in kept.targets])
+    notes += _notes_on_equal_labels(kept, parts, options.metric)
+    encoder = Encoder.infer(kept.features)
+    encoded = encode_folds(encoder, kept.features, kept.labels, parts, scale_labels=options.preset is None)
+    return Prepared(
+        source=kept,
+        data=encoded.data,
+        encoders=tuple(encoded.encoders),
+        parts=parts,
+        notes=(*source.notes, *notes, *encoder.notes),
+    )
 
 
-def _check_single(frame: pd.DataFrame, names: Sequence[str]) -> None:
-    for name in names:
-        count = int((frame.columns == name).sum())
-        if count > 1:
-            raise InputError(f"{count} columns are called {name!r}; rename all but one")
-
-
-def _without_index(features: pd.DataFrame, first: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Without the first column of a file if it is an index that was written along, and what is to be said of the like."""
+def _with_labels(source: Source) -> tuple[Source, list[str]]:
+    """Remove rows that have no label at all; return notes on missing labels."""
+    missing = np.isnan(source.labels)
+    kept = np.flatnonzero(~missing.all(1))
     notes = []
-    if first in _NAMELESS and first in features.columns and features.shape[1] > 1 and _counts_rows(features[first]):
-        features = features.drop(columns=first)
-        notes.append(f"column {first!r} was left out: it has no name in the file, and counts the rows as an index does")
-    notes += [
-        f"column {str(name)!r} counts the rows and is taken as a feature; "
-        f"if it is none, leave it out: --drop {shlex.quote(str(name))}"
-        for name, series in features.items()
-        if _counts_rows(series)
-    ]
-    return features, tuple(notes)
+    if len(kept) < len(missing):
+        notes.append(f"{len(missing) - len(kept)} of {len(missing)} rows have no label and were left out.")
+    if missing[kept].any():
+        notes.append(f"{int(missing[kept].sum())} of {missing[kept].size} labels are missing; training and metrics leave them out.")
+    groups = None if source.groups is None else source.groups[kept]
+    features = source.features.iloc[kept].reset_index(drop=True)
+    return replace(source, features=features, labels=source.labels[kept], groups=groups), notes
 
 
-def _counts_rows(series: pd.Series) -> bool:
-    """Whether it is 0, 1, 2 and so on, or 1, 2, 3."""
-    if not holds_numbers(series) or len(series) == 0:
-        return False
-    values = numbers(series)
-    return values[0] in (0, 1) and np.array_equal(values - values[0], np.arange(len(values)))
+def _notes_on_equal_labels(source: Source, parts: list[Parts], metric: str) -> list[str]:
+    """Return a note for each target whose labels are equal in the test rows or in a fold's validation rows.
 
-
-def _some(frame: pd.DataFrame) -> str:
-    """The first columns, to choose from."""
-    names = [repr(str(name)[:40]) for name in frame.columns[:_SHOWN]]
-    more = frame.shape[1] - len(names)
-    return "the columns " + ", ".join(names) + (f" and {more} more" if more > 0 else "")
-
-
-def _groups(frame: pd.DataFrame, columns: list[str]) -> np.ndarray:
-    """Numbers of groups, equal where all of the columns are."""
-    missing = int(frame[columns].isna().any(axis=1).sum())
-    if missing:
-        raise InputError(f"group {', '.join(columns)!r} is empty in {missing} rows; fill it, or remove these rows")
-    return np.asarray(frame.groupby(columns, sort=False).ngroup())
+    It is an error if winners are selected by a metric that is undefined there.
+    """
+    scored = {"the test rows": parts[0][2]} | {f"the validation rows of fold {k}": part[1] for k, part in enumerate(parts)}
+    notes = []
+    for name, labels in zip(source.targets, source.labels.T, strict=True):
+        where = ", ".join(
+            rows_name for rows_name, rows in scored.items() if len(np.unique(labels[rows][~np.isnan(labels[rows])])) < 2
+        )
+        if not where:
+            continue
+        what = f"target {name!r} has the same label everywhere, or none, in {where}"
+        if metric in _NEEDS_DIFFERENT_LABELS:
+            raise InputError(f"{what}, so {metric} is undefined there; use another --seed, fewer --folds, or --metric mae")
+        notes.append(f"{what}: correlation and R2 are undefined there.")
+    return notes

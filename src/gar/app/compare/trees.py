@@ -4,14 +4,12 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
-from gar.app.compare.families import Trial, Winners
+from gar.app.compare.families import Trial, Winners, method_title
 from gar.app.compare.options import Options
-from gar.app.compare.preparing import Prepared
+from gar.app.compare.source import Prepared
 from gar.app.compare.tree_search import TreeGrid, TreeSearchSettings, search_trees, train_targets, tree_key
-from gar.app.models import TreeModel
-from gar.app.models.trees import TargetModel
+from gar.app.models.trees import TargetModel, TreeModel
 from gar.boosting.library import tree_library
-from gar.registry import FAMILIES, LOSSES
 from gar.search import RunContext, Selection
 
 DEPTHS, RATES = (3, 6), (0.05, 0.2)
@@ -22,23 +20,17 @@ class BoostedTrees:
 
     def __init__(self, name: str) -> None:
         self.name, self._library = name, tree_library(name)
-        self._title, self.losses = FAMILIES[name].title, FAMILIES[name].losses or tuple(LOSSES)
+        _ = self._library.module  # an error says how to install it
 
-    def title_of(self, loss: str) -> str:
-        return f"{LOSSES[loss].title} ({self._title})"
-
-    def check(self) -> None:
-        _ = self._library.module
-
-    def attempt(self, loss: str, prepared: Prepared, options: Options, run: RunContext) -> Trial | None:
-        models, settings, title = self._grid(loss, options), self._settings(loss, options), self.title_of(loss)
-        context = run.labelled(f"{prepared.source.name}: {title:<16}")
-        with run.stopwatch(tree_key(prepared.data, self._library, settings)) as watch:
-            history = search_trees(prepared.data, models, self._library, settings, context=context)
+    def train(self, loss: str, prepared: Prepared, options: Options, context: RunContext) -> Trial | None:
+        models, settings, title = self._grid(loss, options), self._settings(loss, options), method_title(loss, self.name)
+        with context.stopwatch(tree_key(prepared.data, self._library, settings)) as watch:
+            labelled = context.labelled(f"{prepared.source.name}: {title:<16}")
+            history = search_trees(prepared.data, models, self._library, settings, context=labelled)
             seconds = watch.seconds
         return None if history is None else Trial(loss, self.name, title, models, history, seconds)
 
-    def train_again(self, trial: Trial, best: Selection, prepared: Prepared, options: Options) -> Winners:
+    def retrain(self, trial: Trial, best: Selection, prepared: Prepared, options: Options) -> Winners:
         models, settings = trial.models.take(best.model), self._settings(trial.loss, options)
         assert isinstance(models, TreeGrid)
         rounds = (best.epoch + 1).tolist()
@@ -70,7 +62,7 @@ class BoostedTrees:
     @staticmethod
     def _grid(loss: str, options: Options) -> TreeGrid:
         """Return equally many models for every loss: those without a parameter have three seeds, as networks have."""
-        seeds, parameters = options.tries(loss)
+        seeds, parameters = options.seeds_and_parameters(loss)
         return TreeGrid.of(folds=options.folds, seeds=seeds, depths=DEPTHS, rates=RATES, parameters=parameters)
 
     @staticmethod

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from gar.errors import InputError
-from gar_reproduction.data import catalog, fetch
-from gar_reproduction.data.fetching import LARGEST
+from gar_reproduction.data import catalog
+from gar_reproduction.data.files import LARGEST, fetch
 from tests.reproduction.data.server import Archive, serving
 
 RED, WHITE = (b'"a";"quality"\n' + b"1.5;6\n" * count for count in (3000, 9000))
@@ -89,17 +89,17 @@ def test_only_the_missing_file_is_written(archive: Archive, tmp_path: Path) -> N
     assert (tmp_path / "wine_quality" / "winequality-white.csv").read_bytes() == WHITE
 
 
-def test_a_broken_connection_is_taken_up_where_it_broke(archive: Archive, tmp_path: Path) -> None:
-    archive.break_after = [1000, 2000]
+def test_a_broken_connection_is_resumed(archive: Archive, tmp_path: Path) -> None:
+    archive.break_after = [8192, 4096]
     fetch("wine", home=tmp_path, base=archive.url)
-    assert archive.asked == [None, "bytes=1000-", "bytes=3000-"]
+    assert archive.asked == [None, "bytes=8192-", "bytes=12288-"]
 
 
-def test_a_later_call_goes_on_where_an_earlier_one_gave_up(archive: Archive, tmp_path: Path) -> None:
-    archive.break_after = [1000, 100, 10]
-    assert "the connection broke after 1110 of" in refused(archive, tmp_path)
+def test_a_later_call_resumes_where_an_earlier_one_gave_up(archive: Archive, tmp_path: Path) -> None:
+    archive.break_after = [8192, 4096, 10]
+    assert "the connection broke after 12288 of" in refused(archive, tmp_path)
     fetch("wine", home=tmp_path, base=archive.url)
-    assert archive.asked[-1] == "bytes=1110-"
+    assert archive.asked[-1] == "bytes=12288-"
     assert names_in(tmp_path) == {"winequality-red.csv", "winequality-white.csv"}
 
 
@@ -108,7 +108,7 @@ def test_a_server_that_cannot_resume_sends_all_again(archive: Archive, tmp_path:
     assert [file.read_bytes() for file in fetch("wine", home=tmp_path, base=archive.url)] == [RED, WHITE]
 
 
-def test_a_server_that_tells_no_length(archive: Archive, tmp_path: Path) -> None:
+def test_a_server_that_reports_no_length(archive: Archive, tmp_path: Path) -> None:
     archive.lengths = False
     assert [file.read_bytes() for file in fetch("wine", home=tmp_path, base=archive.url)] == [RED, WHITE]
 
@@ -178,7 +178,7 @@ def test_a_link_is_refused(archive: Archive, tmp_path: Path) -> None:
     assert "is a folder or a link" in refused(archive, tmp_path)
 
 
-def test_a_bomb_that_tells_its_size_is_refused_from_the_directory(archive: Archive, tmp_path: Path) -> None:
+def test_a_bomb_that_claims_its_size_is_refused_from_the_directory(archive: Archive, tmp_path: Path) -> None:
     archive.files[ADDRESS] = _claiming(WHOLE, "winequality-white.csv", 2**31)
     assert f"claims to unpack to {2**31 + len(RED) + 4} bytes" in refused(archive, tmp_path)
 
@@ -216,11 +216,7 @@ def test_two_processes_at_once_fetch_the_real_table_once(data_home: Path, archiv
         pytest.skip("the wine tables are not in the data folder")
     archive.files[ADDRESS] = zipped(real)
     environment = {**os.environ, "GAR_DATA_HOME": str(tmp_path), "GAR_UCI_URL": archive.url}
-    command = [
-        sys.executable,
-        "-c",
-        "from gar_reproduction.data import fetch, load; fetch('wine'); assert len(load('wine').x) == 6497",
-    ]
-    both = [subprocess.Popen(command, env=environment) for _ in range(2)]
+    code = "from gar_reproduction.data import files, loading; files.fetch('wine'); assert len(loading.load('wine').x) == 6497"
+    both = [subprocess.Popen([sys.executable, "-c", code], env=environment) for _ in range(2)]
     assert [process.wait(30) for process in both] == [0, 0]
     assert len(archive.asked) == 1

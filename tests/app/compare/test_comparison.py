@@ -1,4 +1,4 @@
-"""A whole comparison on a real table: what is reported is what the search found."""
+"""A whole comparison on a real table: what is reported is what the search found, and what its folder holds."""
 
 import json
 from dataclasses import dataclass, field, replace
@@ -9,13 +9,22 @@ import pytest
 import torch
 
 from gar import metrics
-from gar.app.compare import Compared, NothingFinishedError, Options, compare_curve, compare_table, source_of_frame
-from gar.app.compare.preparing import prepare
-from gar.app.models import TableModel
+from gar.app.compare import (
+    Compared,
+    NothingFinishedError,
+    Options,
+    Report,
+    compare_and_report,
+    compare_curve,
+    compare_table,
+    source_of_frame,
+)
+from gar.app.compare.source import prepare
+from gar.app.models import TableModel, load_model
 from gar.errors import InputError
-from gar.losses import registry
+from gar.registry import LOSSES, METRICS
 from gar.search import RunContext, search, select
-from tests.app.compare.tables import QUICK, compared, diabetes
+from tests.app.compare.example import QUICK, compared, diabetes
 
 
 @pytest.fixture(scope="module")
@@ -24,13 +33,13 @@ def found() -> Compared:
 
 
 def test_scores_are_those_of_the_winners_by_validation(found: Compared) -> None:
-    """The numbers of a search of its own, judged by the protocol."""
+    """A search of its own gives the same scores."""
     prepared = prepare(source_of_frame(diabetes(), targets=["target"], drop=["clinic", "double"]), QUICK)
-    models = QUICK.models("gar", folds=5)
-    settings = QUICK.settings("gar", features=prepared.data.x.shape[1], train_rows=prepared.train_rows)
+    models = QUICK.models("gar")
+    settings = QUICK.settings("gar", features=prepared.data.x.shape[1], train_rows=min(len(part[0]) for part in prepared.parts))
     history = search(prepared.data, models, settings)
     method = next(method for method in found.problem.methods if method.name == "gar")
-    for metric in metrics.METRICS:
+    for metric in METRICS:
         assert list(method.scores[metric]) == select(history, models, metric).of("test", metric).tolist()
     best = select(history, models, "mae")
     assert [choice.epoch for choice in method.chosen] == best.epoch.tolist()
@@ -43,9 +52,10 @@ def test_a_fold_predicts_what_was_measured(found: Compared) -> None:
     assert isinstance(found.model, TableModel)
     method = next(method for method in found.problem.methods if method.name == found.problem.saved)
     prepared = prepare(source_of_frame(diabetes(), targets=["target"], drop=["clinic", "double"]), QUICK)
-    features, labels = prepared.tested
+    test = prepared.parts[0][2]
+    features, labels = prepared.source.features.iloc[test], prepared.source.labels[test]
     for fold in range(5):
-        alone = torch.from_numpy(found.model._predict_one(fold, features))
+        alone = torch.from_numpy(found.model.predict_fold(fold, features))
         assert float(metrics.mae(alone, torch.from_numpy(labels))) == pytest.approx(method.scores["mae"][fold], rel=1e-5)
     assert method.predictions is not None
     assert method.predictions.predicted[0] == pytest.approx(found.model.predict(features)[:, 0].tolist())
@@ -64,14 +74,14 @@ def test_the_problem_is_described(found: Compared) -> None:
     problem = found.problem
     assert (problem.rows, problem.features, problem.test_rows, problem.train_rows) == (442, 10, 88, 283)
     assert [method.name for method in problem.methods] == ["mae", "rnc", "gar"]
-    assert problem.saved in registry
+    assert problem.saved in LOSSES
     assert any("bmi" in note for note in problem.notes)
     assert problem.settings["network"] == [12, 16, 8, 1]
     json.dumps(problem.settings, allow_nan=False)
 
 
-def test_every_loss_has_as_many_tries() -> None:
-    counts = {name: len(Options().models(name, folds=5)) for name in registry}
+def test_every_loss_has_as_many_models() -> None:
+    counts = {name: len(Options().models(name)) for name in LOSSES}
     assert set(counts.values()) == {60}
 
 
@@ -110,12 +120,12 @@ def test_groups_are_kept_together() -> None:
     assert len(found.problem.methods[0].scores["mae"]) == 3
 
 
-def test_the_papers_recipe() -> None:
+def test_the_papers_preset() -> None:
     options = Options(preset="paper", losses=("gar",), epochs=2)
     settings = options.settings("gar", features=8, train_rows=300)
     assert (settings.optimizer, settings.batch_size, settings.drop_last) == ("sgd", 256, True)
     assert settings.hidden_sizes == (16, 32, 16, 8)
-    assert len(options.models("gar", folds=5)) == 5 * 45
+    assert len(options.models("gar")) == 5 * 45
     assert prepare(source_of_frame(diabetes(), targets=["target"]), options).data.folds[0].labels is None
 
 
@@ -127,7 +137,7 @@ def test_nothing_is_reported_if_every_loss_diverges() -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Asked(RunContext):
-    """Time is up when it has been asked for so many times."""
+    """A context whose deadline has passed once it was asked more than ``most`` times."""
 
     most: int
     asked: list[int] = field(default_factory=list)
@@ -144,8 +154,8 @@ def test_losses_that_were_finished_in_time_are_reported(found: Compared, tmp_pat
     assert part.is_late
     assert [method.name for method in part.problem.methods] == ["mae", "gar"]
     assert part.problem.methods[0].scores == found.problem.methods[0].scores
-    assert part.problem.notes[-1].startswith("Time was up before these were finished: RNC.")
-    with pytest.raises(NothingFinishedError, match="Time was up before these were finished: MAE, GAR, RNC"):
+    assert part.problem.notes[-1].startswith("The time limit was reached before these were finished: RNC.")
+    with pytest.raises(NothingFinishedError, match="The time limit was reached before these were finished: MAE, GAR, RNC"):
         compare_table(source, QUICK, RunContext(workers=1, deadline=0.0))
 
 
@@ -163,7 +173,8 @@ def test_records_change_nothing_and_are_used(tmp_path: Path, found: Compared, mo
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"losses": ("mea",)}, "mea"),
+        ({"losses": ("mea",)}, "loss 'mea' is unknown; choose one of mae, .*, or register .* --plugin"),
+        ({"parameters": {"mea": (1.0,)}}, "loss 'mea' is unknown"),
         ({"losses": ()}, "no loss is chosen"),
         ({"parameters": {"mae": (1.0,)}}, "no such parameter"),
         ({"folds": 1}, "folds=1"),
@@ -199,3 +210,48 @@ def test_a_curve_shows_the_combination_with_the_lowest_error() -> None:
 def test_a_number_of_workers_that_is_none(workers: int) -> None:
     with pytest.raises(InputError, match="is not a number of workers"):
         RunContext(workers=workers)
+
+
+SHORT = replace(QUICK, losses=("mae",), epochs=1, folds=2, learning_rates=(1e-2,))
+
+
+def table(out: Path) -> Report:
+    source = source_of_frame(diabetes(), targets=["target"], drop=["clinic", "double"])
+    return compare_and_report([source], SHORT, RunContext(), out=out, command="gar compare")
+
+
+def curve(out: Path) -> Report:
+    return compare_and_report(["sine"], SHORT, RunContext(), out=out, command="gar compare sine")
+
+
+def test_a_comparison_without_a_model_leaves_no_older_one(tmp_path: Path) -> None:
+    assert table(tmp_path).model == tmp_path / "model"
+    assert (tmp_path / "model" / "weights.safetensors").exists()
+    assert curve(tmp_path).model is None
+    assert not (tmp_path / "model").exists()
+    assert table(tmp_path).model == tmp_path / "model"
+    load_model(tmp_path / "model")
+
+
+def test_other_files_beside_an_older_model_are_kept(tmp_path: Path) -> None:
+    table(tmp_path)
+    (tmp_path / "model" / "notes.txt").write_text("mine")
+    curve(tmp_path)
+    assert [path.name for path in (tmp_path / "model").iterdir()] == ["notes.txt"]
+
+
+@pytest.mark.parametrize("text", ['{"format": 1}', "no JSON", "[1]"])
+def test_what_is_no_model_of_gar_is_kept(tmp_path: Path, text: str) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "model.json").write_text(text)
+    (tmp_path / "model" / "trees-of-mine").write_text("oak")
+    curve(tmp_path)
+    assert (tmp_path / "model" / "model.json").read_text() == text
+    assert (tmp_path / "model" / "trees-of-mine").read_text() == "oak"
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a folder in which nobody may write")
+def test_a_folder_that_cannot_be_written_to_is_named_without_words_of_the_library() -> None:
+    with pytest.raises(InputError, match=r"'/proc/self/out/records', where records .*; choose another folder") as raised:
+        curve(Path("/proc/self/out"))
+    assert "records=" not in str(raised.value)

@@ -3,30 +3,31 @@
 import json
 import re
 import shutil
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 from matplotlib.figure import Figure
 
-from gar_reproduction.experiments import units
-from gar_reproduction.names import EXPERIMENTS, METHODS, TASKS
-from gar_reproduction.pages.blocks import Cell, Page, Table, html, markdown
+from gar.registry import LOSSES, PAPER_LOSSES
+from gar_reproduction import experiments
+from gar_reproduction.experiments import cells
+from gar_reproduction.names import EXPERIMENTS, TASKS
+from gar_reproduction.pages.blocks import Page, PageTable, markdown
 from gar_reproduction.pages.claims import claims
 from gar_reproduction.pages.figures import _score_panel
-from gar_reproduction.pages.numbers import read_scores
-from gar_reproduction.pages.writing import write_pages
-from gar_reproduction.scores import read_digests, result, results_by_parameter
+from gar_reproduction.pages.pages import pages, write_pages
+from gar_reproduction.scores import read_scores, result, results_by_parameter
+from gar_reproduction.summary import read_summaries
 from gar_reproduction.timing import timings
 from tests.reproduction.conftest import small_world
 
 
 def write_times(records: Path) -> None:
     """Timings by hand, so that what a page makes of them is known."""
-    for place, study in enumerate(timings(["concrete"])):
+    for index, study in enumerate(timings(["concrete"])):
         path = study.path(records)
         path.parent.mkdir(parents=True, exist_ok=True)
-        both = {"mean": 0.004 + place / 1000, "sd": 0.001, "median": 0.004 + place / 1000}
+        both = {"mean": 0.004 + index / 1000, "sd": 0.001, "median": 0.004 + index / 1000}
         machine = {"processor": "abacus", "cores": 2, "load": 0.1, "system": "Linux", "python": "3.11", "torch": "2.13"}
         record = {"study": study.name, "machine": machine, "epochs": 9, "all": both, "loss": both, "stack": 0.001}
         path.write_text(json.dumps(record))
@@ -61,25 +62,25 @@ def test_every_experiment_has_a_page_and_every_figure_a_file(rendered: Path) -> 
 
 def test_tables_show_our_numbers_and_the_papers(small: None, rendered: Path, small_records: Path) -> None:
     page = (rendered / "table1.md").read_text()
-    digest = read_digests(small_records, units("table1"))["concrete", "gar"]
-    ours = result(digest, "mae")
+    summary = read_summaries(small_records, cells("table1"))["concrete", "gar"]
+    ours = result(summary, "mae")
     (line,) = [line for line in page.split("## Concrete")[1].split("##")[0].splitlines() if line.startswith("| GAR |")]
     assert f"{ours.mean:.3f}({ours.sd:.3f}) ✗" in line
     assert "4.603(0.075)" in line
 
 
 def test_every_alpha_has_a_row_and_the_best_is_bold(small: None, rendered: Path, small_records: Path) -> None:
-    held = results_by_parameter(read_digests(small_records, units("alpha"))["concrete", "gar"], "rmse")
-    best = min(held, key=lambda alpha: held[alpha].mean)
+    fixed = results_by_parameter(read_summaries(small_records, cells("alpha"))["concrete", "gar"], "rmse")
+    best = min(fixed, key=lambda alpha: fixed[alpha].mean)
     section = (rendered / "alpha.md").read_text().split("## Concrete")[1].split("##")[0]
     rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| ")][2:]
     shown = {float(row[0].removeprefix("| ")): row[2] for row in rows}
-    written = {alpha: f"{one.mean:.3f}({one.sd:.3f})" for alpha, one in held.items()}
+    written = {alpha: f"{one.mean:.3f}({one.sd:.3f})" for alpha, one in fixed.items()}
     assert shown == written | {best: f"**{written[best]}**"}
 
 
 def test_near_cells_are_counted(rendered: Path) -> None:
-    lines = (rendered / "claims.md").read_text().split("## How near scores are")[1].splitlines()
+    lines = (rendered / "claims.md").read_text().split("## Agreement of scores")[1].splitlines()
     counted = [re.findall(r"(\d+) of (\d+) \|$", line) for line in lines if line.startswith("| ")]
     *parts, total = [tuple(map(int, found[0])) for found in counted if found]
     assert len(parts) == 4
@@ -90,9 +91,9 @@ def test_near_cells_are_counted(rendered: Path) -> None:
 
 
 def test_marks_are_explained_only_where_the_paper_has_such_a_table(rendered: Path) -> None:
-    pages = {name: (rendered / f"{name}.md").read_text() for name in ("table1", "by-subject")}
-    assert all("Mean(standard deviation) over the five folds." in page for page in pages.values())
-    assert {name: "published mean" in page for name, page in pages.items()} == {"table1": True, "by-subject": False}
+    texts = {name: (rendered / f"{name}.md").read_text() for name in ("table1", "by-subject")}
+    assert all("Mean(standard deviation) over the five folds." in page for page in texts.values())
+    assert {name: "published mean" in page for name, page in texts.items()} == {"table1": True, "by-subject": False}
 
 
 def test_what_is_missing_is_said_and_not_invented(rendered: Path, tmp_path: Path) -> None:
@@ -120,7 +121,7 @@ def test_claims_follow_from_the_records(small: None, rendered: Path, small_recor
     assert best.verdict.startswith(("holds", "does not hold"))
     assert "not all was run" in best.verdict  # one task has no records
     ablation = next(claim for text, claim in found.items() if "components" in text)
-    ranks = [float(cells[1].text) for cells in ablation.table.rows]
+    ranks = [float(row[1]) for row in ablation.table.rows]
     assert sum(ranks) / len(ranks) == pytest.approx(4, abs=1e-3)  # of seven
     assert ablation.verdict.startswith("holds") == (ranks[-1] == min(ranks))
     assert next(claim for text, claim in found.items() if "fast" in text).verdict == "not run"
@@ -136,8 +137,8 @@ def test_one_rival_ahead_of_gar_decides_a_claim_that_others_leave_open(small: No
     for name, titles in left.items():
         records = tmp_path / name
         shutil.copytree(small_records, records)
-        for method, shown in METHODS.items():
-            if shown not in titles:
+        for method in PAPER_LOSSES:
+            if LOSSES[method].title not in titles:
                 (records / "table1" / "concrete" / f"{method}.npz").unlink()
         found[name] = _best_in_correlations(records)[title, metric]
     assert found == {"that rival and GAR": best, "GAR alone": "not run", "that rival alone": "not run"}
@@ -146,10 +147,13 @@ def test_one_rival_ahead_of_gar_decides_a_claim_that_others_leave_open(small: No
 def _best_in_correlations(records: Path) -> dict[tuple[str, str], str]:
     """By title of task and metric: who is best, as the page of claims says."""
     claim = next(claim for claim in claims(records) if "Pearson" in claim.text)
-    return {(cells[0].text, cells[1].text): cells[2].text for cells in claim.table.rows}
+    return {(row[0], row[1]): row[2] for row in claim.table.rows}
 
 
-_SHOWN = [("by-subject", "parkinson-total", ["MAE", "GAR"]), ("train-statistics", "concrete", list(METHODS.values()))]
+_SHOWN = [
+    ("by-subject", "parkinson-total", ["MAE", "GAR"]),
+    ("train-statistics", "concrete", [LOSSES[name].title for name in PAPER_LOSSES]),
+]
 
 
 @pytest.mark.parametrize(("experiment", "task", "shown"), _SHOWN)
@@ -167,29 +171,17 @@ def test_a_figure_leaves_out_methods_of_which_there_is_no_number(
     assert [text.get_text() for text in axes.get_yticklabels()] == shown
 
 
-class _Balance(HTMLParser):
-    """Whether what is opened is closed, in order."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:
-        if tag not in ("meta", "img"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
+def test_blocks_as_markdown() -> None:
+    page = Page("a", "A & B", ["## C", "x < y", PageTable(["one", "two"], [["<p>", "**2**"]])])
+    assert markdown(page) == "# A & B\n\n## C\n\nx < y\n\n| one | two |\n| --- | ---: |\n| <p> | **2** |\n"
 
 
-def test_the_page_is_whole_html(rendered: Path) -> None:
-    parser = _Balance()
-    parser.feed((rendered / "index.html").read_text())
-    assert parser.open == []
-
-
-def test_blocks_in_both_languages() -> None:
-    page = Page("a", "A & B", ["x < y", Table(["one", "two"], [[Cell("<p>"), Cell("2", True)]])])
-    assert markdown(page) == "# A & B\n\nx < y\n\n| one | two |\n| --- | ---: |\n| <p> | **2** |\n"
-    assert "<td>&lt;p&gt;</td><td><b>2</b></td>" in html("t", [page])
-    assert "<h2>A &amp; B</h2>" in html("t", [page])
+def test_an_experiment_without_a_page_of_its_own_shows_its_scores(
+    small: None, small_records: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gar_reproduction.pages.pages.EXPERIMENTS", {"mine": "An experiment of yours."})
+    monkeypatch.setitem(experiments._CELLS, "mine", experiments._CELLS["table1"])
+    _, page = pages(small_records)
+    assert (page.name, page.title) == ("mine", "mine")
+    assert page.blocks[:2] == ["An experiment of yours.", "9 of 18 experiment cells were run."]
+    assert any(isinstance(block, PageTable) for block in page.blocks)
