@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from gar.app.report.style import METRICS as TITLES
 from gar.metrics import METRICS
+from gar.registry import METRICS as TITLES
 from gar_reproduction import published
 from gar_reproduction.agedb import TASKS, agedb_studies
 from gar_reproduction.names import EXPERIMENTS, METHODS
@@ -15,7 +15,7 @@ def agedb_blocks(records: Path) -> list[Block]:
     studies = agedb_studies()
     found = {(study.task, study.variant): study.read(records) for study in studies}
     made: list[Block] = [EXPERIMENTS["agedb"], f"{sum(one is not None for one in found.values())} of {len(found)} were run."]
-    columns = ["Method", *(name for metric in METRICS for name in (TITLES[metric][0], "paper"))]
+    columns = ["Method", *(name for metric in METRICS for name in (TITLES[metric].title, "paper"))]
     paper = published.scores("table1")
     for task, title in TASKS.items():
         rows = []

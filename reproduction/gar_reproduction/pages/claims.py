@@ -4,9 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gar.app.report.style import CHAMPION, NOTHING, percent, short
-from gar.app.report.style import METRICS as TITLES
+from gar.app.report.formatting import NOTHING, percent, short
 from gar.metrics import LARGER_IS_BETTER
+from gar.registry import METHOD_OF_INTEREST as CHAMPION
+from gar.registry import METRICS as TITLES
 from gar_reproduction import published
 from gar_reproduction.experiments import VARIANTS
 from gar_reproduction.names import METRICS, PUBLISHED_TASK, TASKS
@@ -65,7 +66,7 @@ def _best_correlations(records: Path) -> Claim:
             best = scores.best(task, metric)
             ours = _named(scores, task, best) if _is_decided(scores, task, best) else NOT_RUN
             flags += [] if ours == NOT_RUN else [best == CHAMPION]
-            rows.append(row(TASKS[task], TITLES[metric][0], ours, _paper_best(scores, task, metric)))
+            rows.append(row(TASKS[task], TITLES[metric].title, ours, _paper_best(scores, task, metric)))
     text = "GAR is best in Pearson and Spearman on every task"
     verdict = _verdict(flags, whole=all(scores.is_complete(task) for task in scores.tasks))
     counted = "Counted: tasks and metrics in which GAR has the best mean of nine."
@@ -147,7 +148,7 @@ def _alpha_range(records: Path) -> Claim:
             best, worst = order[0], order[-1]
             cost = 100 * abs(means[worst] - means[best]) / abs(means[best])
             flags.append(min(means) < best < max(means))
-            rows.append(row(TASKS[task], TITLES[metric][0], short(best), short(worst), percent(cost)))
+            rows.append(row(TASKS[task], TITLES[metric].title, short(best), short(worst), percent(cost)))
     columns = ["Task", "Metric", "best alpha", "worst alpha", "worst against best"]
     text = "alpha is to be tuned in [0.1, 10]"
     counted = (
@@ -167,7 +168,7 @@ def _small_batches(records: Path) -> Claim:
             best = scores.best(task, metric)
             flags.append(best in RECOMMENDED_BATCHES)
             rows.append(
-                row(TASKS[task], TITLES[metric][0], best or NOTHING, _paper_best(scores, task, metric).removeprefix("batch "))
+                row(TASKS[task], TITLES[metric].title, best or NOTHING, _paper_best(scores, task, metric).removeprefix("batch "))
             )
     text = "batches of 32 to 128 rows are better than 256 and 512"
     columns = ["Task", "Metric", "best batch size, ours", "paper's"]

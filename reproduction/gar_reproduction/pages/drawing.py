@@ -8,8 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 from matplotlib.lines import Line2D
 
-from gar.app.report.plots.drawing import drawing, png_of
-from gar.app.report.style import MUTED, Look
+from gar.app.report.drawing import MUTED, Look, drawing, png_of
 
 Draw = Callable[[Axes], None]
 _LEGEND_WIDTH = 1.45

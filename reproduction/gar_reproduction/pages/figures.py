@@ -9,9 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from gar.app.report.plots.drawing import common_range, few_ticks, label, point_beyond, with_room
-from gar.app.report.style import CHAMPION, INK, MUTED, looks_of, short
-from gar.app.report.style import METRICS as TITLES
+from gar.app.report.drawing import INK, MUTED, common_range, few_ticks, label, looks_of, point_beyond, with_room
+from gar.app.report.formatting import short
+from gar.registry import METHOD_OF_INTEREST as CHAMPION
+from gar.registry import METRICS as TITLES
 from gar_reproduction import published
 from gar_reproduction.digest import Digest
 from gar_reproduction.names import METHODS, METRICS, TASKS
@@ -28,10 +29,10 @@ def score_figure(scores: Scores, experiment: str, metric: str) -> Figure:
     tasks = scores.run_tasks
     draws = [_score_panel(scores, task, metric, is_first=place % 4 == 0) for place, task in enumerate(tasks)]
     legend = [_OURS, *([paper_handle()] if scores.paper else [])]
-    better = "larger" if TITLES[metric][1] else "smaller"
+    better = "larger" if TITLES[metric].larger_is_better else "smaller"
     return Figure(
         f"{experiment}-{metric}",
-        f"{TITLES[metric][0]} ({better} is better) by method on {', '.join(TASKS[task] for task in tasks)}.",
+        f"{TITLES[metric].title} ({better} is better) by method on {', '.join(TASKS[task] for task in tasks)}.",
         panels(draws, columns=4, cell=(2.5, 2.2), legend=legend),
     )
 
@@ -51,7 +52,7 @@ def _score_panel(scores: Scores, task: str, metric: str, *, is_first: bool) -> D
         axes.set_yticks(range(len(shown)), [unit.title for unit in shown] if is_first else [""] * len(shown))
         axes.set(ylim=(len(shown) - 0.5, -0.5), xlim=frame)
         few_ticks(axes, 4, None)
-        label(axes, TASKS[task], TITLES[metric][0])
+        label(axes, TASKS[task], TITLES[metric].title)
 
     return draw
 
@@ -108,7 +109,7 @@ def _alpha_panel(results: Mapping[float, Result], metric: str) -> Draw:
         )
         axes.set_xticks(range(len(results)), [short(alpha) for alpha in results], rotation=90, fontsize=7)
         few_ticks(axes, None, 5)
-        label(axes, TITLES[metric][0], "alpha")
+        label(axes, TITLES[metric].title, "alpha")
 
     return draw
 
@@ -141,7 +142,7 @@ def _batch_panel(scores: Scores, task: str, metric: str, sizes: Sequence[int]) -
         axes.set_xticks(sizes, [str(size) for size in sizes])
         axes.xaxis.set_minor_locator(NullLocator())
         few_ticks(axes, None, 5)
-        label(axes, TITLES[metric][0], "batch size")
+        label(axes, TITLES[metric].title, "batch size")
 
     return draw
 

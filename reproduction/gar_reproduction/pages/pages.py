@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from gar.app.report.style import METRICS as TITLES
-from gar.app.report.style import NOTHING, short
+from gar.app.report.formatting import NOTHING, short
+from gar.registry import METRICS as TITLES
 from gar_reproduction import published
 from gar_reproduction.curves import Fit, fit_of
 from gar_reproduction.experiments import CURVE_METHODS, LAYERS, units
@@ -107,7 +107,7 @@ def _selected_alpha_page(records: Path) -> list[Block]:
         for metric in METRICS:
             digest, paper = scores.digests.get((task, "gar")), theirs.get((task, metric))
             ours = None if digest is None else _chosen(digest.models.parameter, winners(digest, metric).model)
-            rows.append(row(TASKS[task], TITLES[metric][0], _listed(ours, NOT_RUN), _listed(paper, NOTHING)))
+            rows.append(row(TASKS[task], TITLES[metric].title, _listed(ours, NOT_RUN), _listed(paper, NOTHING)))
     return [EXPERIMENTS["selected-alpha"], Table(["Task", "Metric", "alpha of folds 1 to 5", "paper's"], rows)]
 
 

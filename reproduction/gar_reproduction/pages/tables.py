@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 
-from gar.app.report.style import BASELINE, CHAMPION, NOTHING, percent, probability, short
-from gar.app.report.style import METRICS as TITLES
+from gar.app.report.formatting import NOTHING, percent, probability, short
+from gar.registry import BASELINE
+from gar.registry import METHOD_OF_INTEREST as CHAMPION
+from gar.registry import METRICS as TITLES
 from gar_reproduction import published
 from gar_reproduction.names import METRICS, PUBLISHED_TASK
 from gar_reproduction.pages.blocks import HIT, MISS, NOT_RUN, Cell, Table, row
@@ -26,7 +28,7 @@ def score_table(scores: Scores, task: str) -> Table:
     has_paper = any(scores.published(task, unit.variant, METRICS[0]) for unit in scores.units_of(task))
     columns = ["Method"]
     for metric in METRICS:
-        columns += [TITLES[metric][0], *(["paper"] if has_paper else [])]
+        columns += [TITLES[metric].title, *(["paper"] if has_paper else [])]
     rows = []
     for unit in scores.units_of(task):
         cells: list[Cell | str] = []
@@ -56,7 +58,7 @@ def alpha_table(results: Mapping[str, Mapping[float, Result]]) -> Table:
         return Cell(with_sd(one.mean, one.sd), best[metric] == alpha)
 
     rows = [row(short(alpha), *(cell(metric, alpha) for metric in results)) for alpha in results[METRICS[0]]]
-    return Table(["alpha", *(TITLES[metric][0] for metric in results)], rows)
+    return Table(["alpha", *(TITLES[metric].title for metric in results)], rows)
 
 
 def _paper(score: published.Score | None) -> str:
@@ -79,7 +81,7 @@ def gain_table(scores: Scores, task: str, paper: str | None) -> Table:
         best = "best rival" if rival is None else f"{title}: {_title(scores, task, rival)}"
         theirs = theirs if is_complete else {name: value for name, value in theirs.items() if name.endswith("_mae")}
         for kind, name, one in (("mae", "MAE", duel_with(results, BASELINE)), ("best", best, duel_with(results, rival))):
-            rows.append(row(TITLES[metric][0], name, *_duel_cells(one, theirs, kind)))
+            rows.append(row(TITLES[metric].title, name, *_duel_cells(one, theirs, kind)))
     return Table(columns, rows)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gar.app.report.style import NOTHING
+from gar.app.report.formatting import NOTHING
 from gar_reproduction import published
 from gar_reproduction.names import METHODS, TASKS
 from gar_reproduction.pages.blocks import NOT_RUN, Block, Heading, Table, row

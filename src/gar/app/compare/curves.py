@@ -135,7 +135,7 @@ def _problem(name: str, points: CurvePoints, data: StackData, options: Options, 
         targets=("y",),
         train_rows=len(fold.train),
         test_rows=len(fold.valid),
-        judged_by=_METRIC,
+        selected_by=_METRIC,
         settings={name: list(value) if isinstance(value, tuple) else value for name, value in recipe.items()}
         | {"seeds": list(SEEDS), "split_seed": options.seed},
         methods=methods,

@@ -149,7 +149,7 @@ def _problem(
         targets=source.targets,
         train_rows=round(sum(trained) / len(trained)),
         test_rows=len(prepared.parts[0][2]),
-        judged_by=options.metric,
+        selected_by=options.metric,
         settings=settings,
         methods=[one.method for one in judged],
         notes=(*prepared.notes, *notes),

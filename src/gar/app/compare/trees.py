@@ -9,11 +9,11 @@ from gar.app.compare.preparing import Prepared
 from gar.app.compare.tree_search import TreeGrid, TreePlan, growths, search_trees, tree_key
 from gar.app.models import TreeModel
 from gar.app.models.trees import Trees
-from gar.app.report.style import FAMILIES
 from gar.boosting.libraries import imported
 from gar.boosting.metrics import Library
 from gar.boosting.rounds import LOSSES
 from gar.losses import registry
+from gar.registry import FAMILIES
 from gar.search import RunContext, Selection
 
 DEPTHS, RATES = (3, 6), (0.05, 0.2)
@@ -28,7 +28,7 @@ class BoostedTrees:
         self.name: Library = library
 
     def title_of(self, loss: str) -> str:
-        return f"{registry[loss].title} ({FAMILIES[self.name]})"
+        return f"{registry[loss].title} ({FAMILIES[self.name].title})"
 
     def check(self) -> None:
         imported(self.name)

@@ -1,4 +1,4 @@
-"""Predictions of test rows: against the truth, as ranks, and their errors."""
+"""Figures of predictions: fitted curves, predicted against true values and ranks, and errors."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,17 +7,61 @@ import numpy as np
 from matplotlib.axes import Axes
 from scipy.stats import rankdata
 
-from gar.app.report.plots.drawing import Panel, Plot, View, common_range, evenly, few_ticks, label, line, points, with_room
-from gar.app.report.results import Method, Predictions
-from gar.app.report.style import BASELINE, MUTED, printable, short
+from gar.app.report.drawing import MUTED, Panel, Plot, View, evenly, few_ticks, label, line, points
+from gar.app.report.formatting import decimals, number, printable, short
+from gar.app.report.results import Curve, Method, Predictions, Truth
+from gar.registry import BASELINE, NETWORKS
 
+_CURVE_POINTS = 200
+"""Points of a drawn curve."""
 _BINS = 10
 _GRADES = 25
-"""As many different labels at most are taken for grades."""
+"""The largest number of distinct labels that are treated as grades."""
+
+
+def fits(view: View) -> Plot | None:
+    """Show truth, mean and band in a panel for every method."""
+    truth, methods = view.problem.truth, view.having("curve")
+    if truth is None or not methods:
+        return None
+    return Plot(
+        name="fits",
+        title="Fits",
+        caption="Grey: the truth. Colour: the mean prediction of the winners, with a band of one standard deviation.",
+        panels=[_fit_panel(view, method, truth, method.curve) for method in methods if method.curve],
+        legend=methods,
+        cell=(262.0, 136.0),
+        left=34.0,
+        bottom=20.0,
+    )
+
+
+def _fit_panel(view: View, method: Method, truth: Truth, curve: Curve) -> Panel:
+    x, y, mean, sd = (np.asarray(values, np.float64) for values in (truth.x, truth.y, curve.mean, curve.sd))
+    unseen = ~np.asarray(truth.trained, bool)
+    error = float(np.nanmean(np.abs(mean - y)[unseen] if unseen.any() else np.abs(mean - y)))
+    reached = float(np.nanstd(mean) / (np.std(y) or 1.0))
+    alt = (
+        f"{printable(method.title)}: the mean prediction has a mean absolute error of {short(error)} outside the training points, "
+    )
+    alt += f"{short(100 * reached)} percent of the truth's standard deviation, and a mean band of {short(float(np.nanmean(sd)))}."
+
+    def draw(axes: Axes) -> None:
+        look, some = view.look(method), evenly(len(x), _CURVE_POINTS)
+        axes.plot(x[some], y[some], color=MUTED, linewidth=2.4, alpha=0.45, zorder=2)
+        axes.fill_between(x[some], (mean - sd)[some], (mean + sd)[some], color=look.light, alpha=0.22, linewidth=0, gid=look.key)
+        line(axes, x[some], mean[some], look, linestyle="-", linewidth=1.3)
+        room = 0.2 * float(np.ptp(y)) or 1.0
+        axes.set(xlim=(x[0], x[-1]), ylim=(float(y.min() - room), float(y.max() + room)))
+        few_ticks(axes, 6, 4)
+        label(axes, printable(method.title, 22), color=look.light)
+        axes.set_title(f"MAE of the mean {number(error, decimals([error]))}", loc="right", fontsize=8, fontweight="normal")
+
+    return Panel(draw, alt, method)
 
 
 class Pairs(NamedTuple):
-    """True and predicted values of all targets in one row, missing ones left out."""
+    """True and predicted values of all targets, concatenated, without missing ones."""
 
     true: np.ndarray
     predicted: np.ndarray
@@ -35,7 +79,7 @@ class Pairs(NamedTuple):
 
 
 def pairs_of(predictions: Predictions) -> Pairs:
-    """One target in its own units; several standardised by their labels, so that they fit one figure."""
+    """Return one target in its own units, or several targets standardised by their labels, so that they fit one figure."""
     pairs = []
     for true, predicted in zip(predictions.true, predictions.predicted, strict=True):
         one, other = np.asarray(true, np.float64), np.asarray(predicted, np.float64)
@@ -49,14 +93,14 @@ def pairs_of(predictions: Predictions) -> Pairs:
 
 
 def ranks_of(predictions: Predictions) -> Pairs:
-    """Places in the order of each target, from 0 to 100 percent."""
+    """Return the ranks within each target, from 0 to 100 percent."""
     single = [pairs_of(Predictions(true=[t], predicted=[p])) for t, p in zip(predictions.true, predictions.predicted, strict=True)]
     ranked = [[100 * (rankdata(side) - 0.5) / len(side) for side in pair] for pair in single if len(pair.true)]
     return Pairs(*(np.concatenate(side) for side in zip(*ranked, strict=True))) if ranked else Pairs(np.empty(0), np.empty(0))
 
 
 def thin(values: np.ndarray, most: int) -> np.ndarray:
-    """Places of at most so many values, spread evenly over their order.
+    """Return the indices of at most ``most`` values, evenly spaced in their order.
 
     Example:
         >>> thin(np.array([3.0, 1.0, 2.0, 4.0]), 2)
@@ -68,7 +112,7 @@ def thin(values: np.ndarray, most: int) -> np.ndarray:
 
 
 def spread(values: np.ndarray) -> np.ndarray:
-    """Values of which there are few different ones, such as grades, set a little apart, so that points do not hide each other."""
+    """Add a small jitter to values with few distinct levels, such as grades, so that points do not hide each other."""
     distinct = np.unique(values)
     if not 1 < len(distinct) <= _GRADES:
         return values
@@ -78,27 +122,23 @@ def spread(values: np.ndarray) -> np.ndarray:
 
 
 def against_truth(view: View) -> list[Plot]:
-    """Predicted against true values, and the same as ranks: a panel for every method."""
+    """Show predicted against true values, and the same as ranks, in a panel for every method."""
     methods = _with_pairs(view)
     if not methods:
         return []
     several = len(view.problem.targets) > 1
-    unit = (
-        "standard deviations of the labels"
-        if several
-        else printable(view.problem.targets[0] if view.problem.targets else "label", 24)
-    )
+    target = printable(next(iter(view.problem.targets), "label"), 24)
     values = {method.name: pairs_of(method.predictions) for method in methods if method.predictions}
     ranks = {method.name: ranks_of(method.predictions) for method in methods if method.predictions}
     count = len(next(iter(values.values())).true)
-    note = f" {view.points} of {count:,} points are drawn, spread evenly over the labels." if count > view.points else ""
-    note += " Equal labels are set a little apart." if len(np.unique(values[methods[0].name].true)) <= _GRADES else ""
-    shared = f"Test rows; a prediction is the mean of the folds' winners. On the line, predicted and true are equal.{note}"
+    note = f" {view.points} of {count:,} points are drawn, evenly spaced by label." if count > view.points else ""
+    note += " Equal labels are jittered." if len(np.unique(values[methods[0].name].true)) <= _GRADES else ""
+    shared = f"Test rows; a prediction is the mean over the folds' winners. On the line, predicted and true values are equal.{note}"
     pooled = f" All {len(view.problem.targets)} targets, each standardised." if several else ""
     low, high = _frame(values[methods[0].name].true)
-    described = (
-        ("values", "Values", unit, values, (low, high), pooled),
-        ("ranks", "Ranks", "place in the order, percent", ranks, (0.0, 100.0), ""),
+    views = (
+        ("values", "Values", "standard deviations of the labels" if several else target, values, (low, high), pooled),
+        ("ranks", "Ranks", "rank, percent", ranks, (0.0, 100.0), ""),
     )
     return [
         Plot(
@@ -111,7 +151,7 @@ def against_truth(view: View) -> list[Plot]:
             left=44.0,
             group="Predicted against true",
         )
-        for name, title, axis, pairs, frame, extra in described
+        for name, title, axis, pairs, frame, extra in views
     ]
 
 
@@ -120,14 +160,14 @@ def _with_pairs(view: View) -> list[Method]:
 
 
 def _frame(true: np.ndarray) -> tuple[float, float]:
-    """A little more than the range of the labels; what is predicted far beyond is drawn at the edge."""
+    """Return a little more than the range of the labels; predictions beyond it are drawn at the edge."""
     room = 0.12 * float(np.ptp(true)) or 1.0
     return float(true.min() - room), float(true.max() + room)
 
 
 def _scatter(view: View, method: Method, pairs: Pairs, unit: str, frame: tuple[float, float]) -> Panel:
     beyond = int(((pairs.predicted < frame[0]) | (pairs.predicted > frame[1])).sum())
-    alt = f"{printable(method.title)}: {len(pairs.true)} predictions, correlation {short(pairs.correlation)} with the truth"
+    alt = f"{printable(method.title)}: {len(pairs.true)} predictions, correlation {short(pairs.correlation)} with the labels"
     alt += f", mean absolute difference {short(float(np.abs(pairs.errors).mean()))}."
     alt += f" {beyond} lie beyond the frame and are drawn at its edge." if beyond else ""
 
@@ -144,7 +184,7 @@ def _scatter(view: View, method: Method, pairs: Pairs, unit: str, frame: tuple[f
 
 
 def residuals(view: View) -> Plot | None:
-    """Where methods err, and how often by how much."""
+    """Show the mean error by label, and the distribution of absolute errors."""
     methods = _with_pairs(view)
     if not methods:
         return None
@@ -152,9 +192,9 @@ def residuals(view: View) -> Plot | None:
     return Plot(
         name="residuals",
         title="Errors",
-        caption="First, test rows in groups of about equal size by their label, and the mean error of each: a method that plays "
-        "safe errs upwards on small labels and downwards on large ones. Then, the share of rows with an error below a limit: "
-        "higher is better.",
+        caption="First, the mean error of test rows in groups of about equal size by label: a method that shrinks its predictions "
+        "towards the mean errs upwards on small labels and downwards on large ones. Then, the share of rows with an error below "
+        "a limit: higher is better.",
         panels=[_bias_panel(view, methods, pairs), _share_panel(view, methods, pairs)],
         legend=methods,
         cell=(300.0, 205.0),
@@ -163,7 +203,7 @@ def residuals(view: View) -> Plot | None:
 
 
 def _bias(pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
-    """Mean label and mean error of groups of rows by label; rows with one label stay together."""
+    """Return mean label and mean error of groups of rows by label; rows with equal labels stay together."""
     count = max(2, min(_BINS, len(pairs.true) // 8))
     edges = np.unique(np.quantile(pairs.true, np.linspace(0, 1, count + 1)[1:-1]))
     group = np.searchsorted(edges, pairs.true)
@@ -173,7 +213,7 @@ def _bias(pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
 
 def _bias_panel(view: View, methods: Sequence[Method], pairs: dict[str, Pairs]) -> Panel:
     found = {method.name: _bias(pairs[method.name]) for method in methods}
-    told = ", ".join(
+    described = ", ".join(
         f"{printable(method.title)} {short(found[method.name][1][0])} and {short(found[method.name][1][-1])}" for method in methods
     )
 
@@ -181,26 +221,26 @@ def _bias_panel(view: View, methods: Sequence[Method], pairs: dict[str, Pairs]) 
         axes.axhline(0, color=MUTED, linewidth=0.9, zorder=2)
         for method in methods:
             look = view.look(method)
-            line(axes, *found[method.name], look, marker=look.marker, markersize=4.5 if look.is_champion else 2.8)
-        axes.set_ylim(*with_room(*common_range({name: np.append(error, 0.0) for name, (_, error) in found.items()})))
+            line(axes, *found[method.name], look, marker=look.marker, markersize=4.5 if look.is_of_interest else 2.8)
+        axes.set_ylim(*view.range_of({name: np.append(error, 0.0) for name, (_, error) in found.items()}))
         few_ticks(axes, y=7)
         label(axes, "Mean error by label", "true label", "predicted minus true")
 
-    return Panel(draw, f"Mean error among the smallest and among the largest labels: {told}.")
+    return Panel(draw, f"Mean error of the smallest and of the largest labels: {described}.")
 
 
 def _share_panel(view: View, methods: Sequence[Method], pairs: dict[str, Pairs]) -> Panel:
     sizes = {method.name: np.abs(pairs[method.name].errors) for method in methods}
     halves = {name: np.quantile(values, (0.5, 0.9)).tolist() for name, values in sizes.items()}
-    told = ", ".join(f"{printable(method.title)} {' and '.join(map(short, halves[method.name]))}" for method in methods)
+    described = ", ".join(f"{printable(method.title)} {' and '.join(map(short, halves[method.name]))}" for method in methods)
     shares = np.linspace(0, 1, 41)
 
     def draw(axes: Axes) -> None:
         for method in methods:
             line(axes, np.quantile(sizes[method.name], shares), 100 * shares, view.look(method))
-        widest = sizes.get(BASELINE, sizes[methods[0].name])
-        axes.set(xlim=(0, float(np.quantile(widest, 0.97)) or 1.0), ylim=(0, 100))
+        baseline = next((one for one in methods if (one.loss, one.family) == (BASELINE, NETWORKS)), methods[0])
+        axes.set(xlim=(0, float(np.quantile(sizes[baseline.name], 0.97)) or 1.0), ylim=(0, 100))
         few_ticks(axes)
         label(axes, "Share of rows with a smaller error", "absolute error", "percent of rows")
 
-    return Panel(draw, f"Half of the rows, and nine of ten, have absolute errors below: {told}.")
+    return Panel(draw, f"Median and 90th percentile of the absolute error: {described}.")
