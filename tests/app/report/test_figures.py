@@ -13,10 +13,9 @@ from matplotlib.transforms import Affine2D
 
 from gar.app.report import Method, Predictions, Problem, Results
 from gar.app.report.drawing import Plot, View, common_range, draw, drawing, method_looks, png_of, point_beyond, svg_of
-from gar.app.report.page import plots_of
+from gar.app.report.page import in_order, plots_of
 from gar.app.report.prediction_plots import Pairs, _bias, pairs_of, ranks_of, spread, thin
 from gar.app.report.score_plots import _smooth
-from gar.app.report.summary import in_order
 from gar.app.report.svg import _path_data, panel_svg
 from tests.app.report.test_results import make_problem
 
@@ -39,10 +38,10 @@ def marks(problem: Problem, name: str, index: int) -> ElementTree.Element:
         return ElementTree.fromstring(panel_svg(axes, plot.box(index), view.looks.values(), alt="words", clip="x-0"))
 
 
-def moved(data: str) -> np.ndarray:
-    """Return the points of a path that starts at a point and then goes by steps."""
+def numbers_in(data: str) -> np.ndarray:
+    """Return the pairs of numbers in the data of a path."""
     numbers = re.findall(r"-?(?:\d+\.?\d*|\.\d+)", data.replace("h0", " "))
-    return np.cumsum(np.reshape([float(text) for text in numbers], (-1, 2)), axis=0)
+    return np.reshape([float(text) for text in numbers], (-1, 2))
 
 
 def test_a_table_and_a_curve_have_all_their_figures(results: Results) -> None:
@@ -95,7 +94,7 @@ def test_points_of_a_scatter_plot_are_where_the_file_has_them(results: Results) 
     expected = [(float(use.get("x", "")), float(use.get("y", ""))) for use in group.iter(f"{space}use")]
     panel = marks(results.problems[0], "predicted-values", 0)
     path = next(element for element in panel.iter("path") if element.get("data-series") == "gar")
-    found = moved(path.get("d", ""))
+    found = numbers_in(path.get("d", ""))
     assert len(found) == 88
     np.testing.assert_allclose(found, expected, atol=0.051)
 
@@ -112,7 +111,7 @@ def test_lines_do_not_drift() -> None:
     """Steps lead from rounded point to rounded point, so that rounding errors do not add up along a line."""
     points = np.random.default_rng(0).uniform(0, 300, size=(500, 2)).round(6)
     start, steps = _path_data(MplPath(points).iter_segments(simplify=False)).split("l")
-    np.testing.assert_allclose(moved(f"{start} {steps}"), points, atol=0.0501)
+    np.testing.assert_allclose(np.cumsum(numbers_in(f"{start} {steps}"), axis=0), points, atol=0.0501)
 
 
 def test_same_results_same_bytes(results: Results) -> None:

@@ -123,7 +123,7 @@ def _problem(
 
 def _run(problems: "list[Source | str]", options: "Options", out: Path, given: dict[str, Any]) -> None:
     from gar.app.compare import compare_and_report
-    from gar.app.report import print_results
+    from gar.app.report.terminal import print_results
 
     if out.exists() and not out.is_dir():
         raise click.BadParameter(f"{str(out)!r} is a file; name a folder.", param_hint="--out")

@@ -62,7 +62,7 @@ def compare_and_report(
         time_limit: minutes; what is not finished by then is left out.
         progress: show a line on stderr.
     """
-    from gar.app.report import write_report
+    from gar.app.report.page import write_report
 
     deadline = None if time_limit is None else time.monotonic() + 60.0 * time_limit
     run = RunContext(records=out / "records", workers=workers, progress=progress, deadline=deadline)

@@ -13,20 +13,8 @@ if TYPE_CHECKING:
     from gar.app.report.page import write_report as write_report
     from gar.app.report.terminal import print_results as print_results
 
-__all__ = [
-    "Choice",
-    "Curve",
-    "Method",
-    "ParameterScore",
-    "Predictions",
-    "Problem",
-    "Results",
-    "Truth",
-    "print_results",
-    "write_report",
-]
-
 _MODULES = {"print_results": "terminal", "write_report": "page"}
+__all__ = ["Choice", "Curve", "Method", "ParameterScore", "Predictions", "Problem", "Results", "Truth", *_MODULES]
 
 
 def __getattr__(name: str) -> object:

@@ -1,11 +1,13 @@
 """How figures are drawn: the look of every method, panels on a grid of equal cells, and helpers that fill a panel."""
 
 import io
+import itertools
 import math
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import matplotlib
@@ -19,8 +21,12 @@ from gar.app.report.formatting import decimals, number, printable
 from gar.app.report.results import Method, Problem
 from gar.registry import FAMILIES, LOSSES, METHOD_OF_INTEREST, NETWORKS, Style
 
-INK, MUTED, GRID = "#1c2127", "#6d7681", "#dfe3e8"
-"""Colours of text and axes, of what is less important, and of grid lines; a dark page replaces them by its own."""
+_STYLE = matplotlib.rc_params_from_file(Path(__file__).parent / "assets" / "figures.mplstyle", use_default_template=False)
+INK, MUTED, GRID = (_STYLE[name] for name in ("text.color", "axes.edgecolor", "grid.color"))
+"""Colours of text, of axes and what is less important, and of grid lines; a dark page replaces them by its own."""
+_POINT = 72.0
+_LEGEND_ROW = 15.0
+_WIDEST = 1010.0
 
 FREE_STYLES = (
     Style(light="#5c6670", dark="#a7b1bc", dash=(0, (2, 1)), marker="X"),
@@ -52,12 +58,12 @@ def looks_of(losses: Iterable[str]) -> dict[str, Look]:
         >>> looks_of(["gar", "unregistered"])["unregistered"].key
         'other-0'
     """
-    looks: dict[str, Look] = {}
-    free = 0
+    looks, free = {}, itertools.count()
     for loss in dict.fromkeys(losses):
         style, key = LOSSES[loss].style if loss in LOSSES else None, loss
         if style is None:
-            style, key, free = FREE_STYLES[free % len(FREE_STYLES)], f"other-{free}", free + 1
+            number = next(free)
+            style, key = FREE_STYLES[number % len(FREE_STYLES)], f"other-{number}"
         looks[loss] = Look(**vars(style), key=key, is_of_interest=loss == METHOD_OF_INTEREST)
     return looks
 
@@ -65,19 +71,16 @@ def looks_of(losses: Iterable[str]) -> dict[str, Look]:
 def method_looks(methods: Iterable[Method]) -> dict[str, Look]:
     """Return the look of every method by name: the style of its loss, with the dash and the marker of its family if it has any."""
     distinct = {method.name: method for method in methods}
-    looks, families = looks_of(method.loss for method in distinct.values()), [*FAMILIES]
+    looks, unknown = looks_of(method.loss for method in distinct.values()), itertools.count()
     made = {}
     for name, method in distinct.items():
-        look = made[name] = looks[method.loss]
-        if method.family == NETWORKS:
-            continue
-        if method.family not in families:  # results may come from elsewhere
-            families.append(method.family)
-        family = FAMILIES.get(method.family)
-        key = f"{look.key}-{method.family if family else f'other-{families.index(method.family)}'}"
-        made[name] = replace(
-            look, key=key, dash=(family and family.dash) or look.dash, marker=(family and family.marker) or look.marker
-        )
+        look, family = looks[method.loss], FAMILIES.get(method.family)
+        if family is None:  # results may come from elsewhere, with any name
+            look = replace(look, key=f"{look.key}-other-{next(unknown)}")
+        elif method.family != NETWORKS:
+            dash, marker = family.dash or look.dash, family.marker or look.marker
+            look = replace(look, key=f"{look.key}-{method.family}", dash=dash, marker=marker)
+        made[name] = look
     return made
 
 
@@ -96,11 +99,7 @@ class View:
     def look(self, method: Method) -> Look:
         return self.looks[method.name]
 
-    def having(self, part: str) -> list[Method]:
-        """Return the methods with a value in this field."""
-        return [method for method in self.methods if getattr(method, part)]
-
-    def range_of(self, groups: Mapping[str, np.ndarray]) -> tuple[float, float]:
+    def limits_of(self, groups: Mapping[str, np.ndarray]) -> tuple[float, float]:
         """Return the limits of an axis that shows these values by method name."""
         return with_room(*common_range(groups, always=[name for name, look in self.looks.items() if look.is_of_interest]))
 
@@ -146,49 +145,12 @@ class Plot:
         return column * self.cell[0], row * self.cell[1], *self.cell
 
 
-POINT = 72.0
-_LEGEND_ROW = 15.0
-_WIDEST = 1010.0
-
-RC: dict[Any, Any] = {
-    "font.family": "DejaVu Sans",  # comes with matplotlib, so files look the same everywhere
-    "font.size": 8,
-    "text.color": INK,
-    "text.parse_math": False,  # a column may be called $x
-    "axes.edgecolor": MUTED,
-    "axes.labelcolor": INK,
-    "axes.titlelocation": "left",
-    "axes.titlesize": 9,
-    "axes.titleweight": "bold",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "axes.linewidth": 0.7,
-    "axes.formatter.limits": (-3, 4),
-    "axes.formatter.use_mathtext": False,
-    "grid.color": GRID,
-    "grid.linewidth": 0.6,
-    "xtick.color": MUTED,
-    "ytick.color": MUTED,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "xtick.major.size": 2.5,
-    "ytick.major.size": 0,
-    "xtick.minor.size": 0,
-    "ytick.minor.size": 0,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "gar",
-    "path.simplify_threshold": 0.2,
-}
-
-
 @contextmanager
 def drawing() -> Iterator[None]:
     """Draw in the report's style, whatever the user's settings are, and without warnings about letters that the font lacks."""
     with matplotlib.rc_context(), warnings.catch_warnings():
         matplotlib.rcdefaults()
-        matplotlib.rcParams.update(RC)
+        matplotlib.rcParams.update(_STYLE)
         warnings.filterwarnings("ignore", message=".*Glyph.*missing from")
         yield
 
@@ -201,7 +163,7 @@ def draw(plot: Plot, view: View) -> Figure:
     per_row = max(1, int(plot.columns * plot.cell[0] // 95))
     foot = _LEGEND_ROW * math.ceil(len(handles) / per_row) + 6 if handles else 0.0
     width, height = plot.columns * plot.cell[0], rows * plot.cell[1] + foot
-    figure = Figure(figsize=(width / POINT, height / POINT), dpi=POINT)
+    figure = Figure(figsize=(width / _POINT, height / _POINT), dpi=_POINT)
     for index, panel in enumerate(plot.panels):
         left, top, cell_width, cell_height = plot.box(index)
         base = height - top - cell_height + plot.bottom
@@ -232,28 +194,19 @@ def png_of(figure: Figure) -> bytes:
     return buffer.getvalue()
 
 
-def line(axes: Axes, x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray, look: Look, **options: Any) -> None:
+Values = Sequence[float] | np.ndarray
+
+
+def line(axes: Axes, x: Values, y: Values, look: Look, **options: Any) -> None:
     """Draw a line of one method, which the page can hide."""
-    chosen: dict[str, Any] = {
-        "color": look.light,
-        "linewidth": look.width,
-        "linestyle": look.dash,
-        "zorder": 4 if look.is_of_interest else 3,
-    } | options
-    axes.plot(x, y, gid=look.key, **chosen)
+    chosen: dict[str, Any] = {"linewidth": look.width, "linestyle": look.dash, "zorder": 4 if look.is_of_interest else 3} | options
+    axes.plot(x, y, color=look.light, gid=look.key, **chosen)
 
 
-def points(axes: Axes, x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray, look: Look, **options: Any) -> None:
+def points(axes: Axes, x: Values, y: Values, look: Look, **options: Any) -> None:
     """Draw the points of one method, which the page can hide."""
-    chosen: dict[str, Any] = {
-        "color": look.light,
-        "markersize": 2.8,
-        "marker": "o",
-        "alpha": 0.6,
-        "markeredgewidth": 0,
-        "zorder": 3,
-    } | options
-    axes.plot(x, y, linestyle="", gid=look.key, **chosen)
+    chosen: dict[str, Any] = {"markersize": 2.8, "marker": "o", "alpha": 0.6, "markeredgewidth": 0, "zorder": 3} | options
+    axes.plot(x, y, color=look.light, linestyle="", gid=look.key, **chosen)
 
 
 def label(axes: Axes, title: str, x: str = "", y: str = "", *, color: str = INK) -> None:

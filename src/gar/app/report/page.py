@@ -6,7 +6,6 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,14 +13,19 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from gar.app.report import prediction_plots, score_plots, summary
+from gar.app.report import summary
 from gar.app.report.drawing import GRID, INK, MUTED, Look, Plot, View, draw, drawing, method_looks, png_of, svg_of
-from gar.app.report.formatting import number, printable
+from gar.app.report.formatting import NOTHING, number, printable, short
+from gar.app.report.prediction_plots import against_truth, fits, residuals
 from gar.app.report.results import Method, Problem, Results
+from gar.app.report.score_plots import components, fold_scores, learning, sensitivity
 from gar.app.report.svg import panel_svg
 from gar.errors import InputError
 from gar.files import write_whole
-from gar.registry import BASELINE, LOSSES, METRICS
+from gar.registry import BASELINE, LOSSES, METHOD_OF_INTEREST, METRICS
+
+Groups = dict[str, list[dict[str, Any]]]
+"""Figures by title: views of the same data, each with its plot, file and panels (SVG, and the key of a panel's only method)."""
 
 _POINTS, _FEWEST_POINTS, _MOST_POINTS = 12_000, 100, 2_000
 _STEPS, _FEWEST_STEPS, _MOST_STEPS = 400, 40, 130
@@ -40,16 +44,6 @@ _THEME = {
     "bad": ("#a3170f", "#ff9b8f"),
 }
 """Colours of the page, light and dark."""
-
-
-@dataclass(frozen=True)
-class DrawnPlot:
-    """A figure as the page shows it."""
-
-    plot: Plot
-    file: str
-    panels: Sequence[tuple[Markup, str]]
-    """Each with the key of its method, if it shows only one."""
 
 
 def write_report(results: Results, folder: str | os.PathLike[str]) -> Path:
@@ -71,9 +65,9 @@ def write_report(results: Results, folder: str | os.PathLike[str]) -> Path:
             raise InputError(f"{path} is a file; name a folder for the report, or move the file away")
     looks = method_looks(method for problem in results.problems for method in problem.methods)
     files: dict[str, bytes] = {}
-    sections = [(view.problem, _drawn(view, index, files)) for index, view in enumerate(_views(results, looks), 1)]
+    groups = [_drawn(view, number, files) for number, view in enumerate(_views(results, looks), 1)]
     files["results.json"] = results.to_json().encode()
-    files["report.html"] = _render(results, sections, looks).encode()
+    files["report.html"] = _render(results, groups, looks).encode()
     (target / "figures").mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         write_whole(target / name, content)
@@ -85,63 +79,58 @@ def _views(results: Results, looks: Mapping[str, Look]) -> list[View]:
     scatters = 2 * sum(method.predictions is not None for problem in results.problems for method in problem.methods)
     points = min(max(_POINTS // max(scatters, 1), _FEWEST_POINTS), _MOST_POINTS)
     steps = min(max(_STEPS // len(results.problems), _FEWEST_STEPS), _MOST_STEPS)
-    return [View(problem, summary.in_order(problem), looks, points, steps) for problem in results.problems]
+    return [View(problem, in_order(problem), looks, points, steps) for problem in results.problems]
 
 
-def _drawn(view: View, number: int, files: dict[str, bytes]) -> list[DrawnPlot]:
-    """Draw all figures of a problem, and add them to the files."""
-    made = []
+def in_order(problem: Problem) -> list[Method]:
+    """Return the methods of interest, the baselines, then the others as they come."""
+    first = {METHOD_OF_INTEREST: 0, BASELINE: 1}
+    return sorted(problem.methods, key=lambda method: first.get(method.loss, 2))
+
+
+def _drawn(view: View, number: int, files: dict[str, bytes]) -> Groups:
+    """Draw all figures of a problem, add them to the files, and return them in groups of views of the same data."""
+    groups: Groups = {}
     for index, plot in enumerate(plots_of(view)):
         file = f"figures/{number}-{_file_name(view.problem.name)}-{_file_name(plot.name)}"
+        panels = []
         with drawing():
             figure = draw(plot, view)
             files[f"{file}.svg"], files[f"{file}.png"] = svg_of(figure), png_of(figure)
-            panels = []
             for place, (panel, axes) in enumerate(zip(plot.panels, figure.axes, strict=True)):
                 svg = panel_svg(axes, plot.box(place), view.looks.values(), alt=panel.alt, clip=f"c{number}-{index}-{place}")
                 panels.append((Markup(svg), view.look(panel.method).key if panel.method else ""))  # it has escaped all text
-        made.append(DrawnPlot(plot, file, panels))
-    return made
+        groups.setdefault(plot.group or plot.title, []).append({"plot": plot, "file": file, "panels": panels})
+    return groups
 
 
-def plots_of(view: View) -> list[Plot]:
-    """Return all figures that the results of a problem allow, in the order of the page."""
-    plots = [
-        score_plots.fold_scores(view),
-        prediction_plots.fits(view),
-        *score_plots.learning(view),
-        *prediction_plots.against_truth(view),
-        prediction_plots.residuals(view),
-        score_plots.components(view),
-        score_plots.sensitivity(view),
-    ]
-    return [plot for plot in plots if plot is not None]
+def plots_of(view: View) -> Iterator[Plot]:
+    """Yield all figures that the results of a problem allow, in the order of the page."""
+    for figures in (fold_scores, fits, learning, against_truth, residuals, components, sensitivity):
+        yield from figures(view)
 
 
 def _file_name(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:40] or "problem"
 
 
-def _render(results: Results, sections: Sequence[tuple[Problem, list[DrawnPlot]]], looks: Mapping[str, Look]) -> str:
+def _render(results: Results, groups: Sequence[Groups], looks: Mapping[str, Look]) -> str:
     """Return the page as text."""
-    environment = Environment(
-        loader=PackageLoader("gar.app.report", "assets"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"printable": printable, "number": partial(number, digits=0)}
+    loader = PackageLoader("gar.app.report", "assets")
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    filters = {"printable": printable, "number": partial(number, digits=0), "short": short, "setting": summary.setting_text}
+    environment.filters |= filters
     style, script = (Markup(text) for text in (_style(environment, looks), _source(environment, "page.js")))  # our own files
     return environment.get_template("page.html").render(
         results=results,
         headline=summary.headline(results),
-        sections=list(_sections(sections)),
         overview=list(summary.overview(results)),
+        sections=[_section(*one) for one in zip(range(1, len(groups) + 1), results.problems, groups, strict=True)],
         interest=summary.INTEREST,
         baseline=LOSSES[BASELINE].title,
         looks=looks,
         metrics=METRICS,
+        nothing=NOTHING,
         style=style,
         script=script,
         style_hash=_hash(style),
@@ -150,27 +139,20 @@ def _render(results: Results, sections: Sequence[tuple[Problem, list[DrawnPlot]]
     )
 
 
-def _sections(sections: Sequence[tuple[Problem, list[DrawnPlot]]]) -> Iterator[dict[str, Any]]:
-    for index, (problem, drawn) in enumerate(sections, 1):
-        groups: dict[str, list[DrawnPlot]] = {}
-        for one in drawn:
-            groups.setdefault(one.plot.group or one.plot.title, []).append(one)
-        yield {
-            "id": f"p{index}",
-            "problem": problem,
-            "verdict": summary.verdict(problem),
-            "scores": summary.score_table(problem),
-            "gains": summary.gain_table(problem),
-            "settings": summary.settings_table(problem.settings),
-            "choices": summary.choice_table(problem),
-            "groups": groups,
-            "legends": {title: _legend(views) for title, views in groups.items()},
-        }
-
-
-def _legend(views: Sequence[DrawnPlot]) -> list[Method]:
-    """Return the methods of all views of a figure."""
-    return list({method.name: method for view in views for method in view.plot.legend}.values())
+def _section(number: int, problem: Problem, groups: Groups) -> dict[str, Any]:
+    """Return what the template shows of one problem."""
+    legends = {
+        title: {method.name: method for view in views for method in view["plot"].legend}.values() for title, views in groups.items()
+    }
+    return {
+        "id": f"p{number}",
+        "problem": problem,
+        "verdict": summary.verdict(problem),
+        "scores": summary.score_table(problem),
+        "gains": summary.gain_table(problem),
+        "groups": groups,
+        "legends": legends,
+    }
 
 
 def _style(environment: Environment, looks: Mapping[str, Look]) -> str:

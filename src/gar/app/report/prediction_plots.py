@@ -1,6 +1,6 @@
 """Figures of predictions: fitted curves, predicted against true values and ranks, and errors."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,12 +19,12 @@ _GRADES = 25
 """The largest number of distinct labels that are treated as grades."""
 
 
-def fits(view: View) -> Plot | None:
+def fits(view: View) -> Iterator[Plot]:
     """Show truth, mean and band in a panel for every method."""
-    truth, methods = view.problem.truth, view.having("curve")
+    truth, methods = view.problem.truth, [method for method in view.methods if method.curve]
     if truth is None or not methods:
-        return None
-    return Plot(
+        return
+    yield Plot(
         name="fits",
         title="Fits",
         caption="Grey: the truth. Colour: the mean prediction of the winners, with a band of one standard deviation.",
@@ -41,9 +41,7 @@ def _fit_panel(view: View, method: Method, truth: Truth, curve: Curve) -> Panel:
     unseen = ~np.asarray(truth.trained, bool)
     error = float(np.nanmean(np.abs(mean - y)[unseen] if unseen.any() else np.abs(mean - y)))
     reached = float(np.nanstd(mean) / (np.std(y) or 1.0))
-    alt = (
-        f"{printable(method.title)}: the mean prediction has a mean absolute error of {short(error)} outside the training points, "
-    )
+    alt = f"{printable(method.title)}: mean absolute error {short(error)} of the mean prediction outside the training points, with "
     alt += f"{short(100 * reached)} percent of the truth's standard deviation, and a mean band of {short(float(np.nanmean(sd)))}."
 
     def draw(axes: Axes) -> None:
@@ -121,27 +119,24 @@ def spread(values: np.ndarray) -> np.ndarray:
     return shifted
 
 
-def against_truth(view: View) -> list[Plot]:
+def against_truth(view: View) -> Iterator[Plot]:
     """Show predicted against true values, and the same as ranks, in a panel for every method."""
-    methods = _with_pairs(view)
+    methods, values = _pairs_by_method(view)
     if not methods:
-        return []
-    several = len(view.problem.targets) > 1
-    target = printable(next(iter(view.problem.targets), "label"), 24)
-    values = {method.name: pairs_of(method.predictions) for method in methods if method.predictions}
+        return
     ranks = {method.name: ranks_of(method.predictions) for method in methods if method.predictions}
-    count = len(next(iter(values.values())).true)
-    note = f" {view.points} of {count:,} points are drawn, evenly spaced by label." if count > view.points else ""
-    note += " Equal labels are jittered." if len(np.unique(values[methods[0].name].true)) <= _GRADES else ""
+    several, target = len(view.problem.targets) > 1, printable(next(iter(view.problem.targets), "label"), 24)
+    labels = values[methods[0].name].true
+    note = f" {view.points} of {len(labels):,} points are drawn, evenly spaced by label." if len(labels) > view.points else ""
+    note += " Equal labels are jittered." if len(np.unique(labels)) <= _GRADES else ""
     shared = f"Test rows; a prediction is the mean over the folds' winners. On the line, predicted and true values are equal.{note}"
     pooled = f" All {len(view.problem.targets)} targets, each standardised." if several else ""
-    low, high = _frame(values[methods[0].name].true)
     views = (
-        ("values", "Values", "standard deviations of the labels" if several else target, values, (low, high), pooled),
+        ("values", "Values", "standard deviations of the labels" if several else target, values, _frame(labels), pooled),
         ("ranks", "Ranks", "rank, percent", ranks, (0.0, 100.0), ""),
     )
-    return [
-        Plot(
+    for name, title, axis, pairs, frame, extra in views:
+        yield Plot(
             name=f"predicted-{name}",
             title=title,
             caption=shared + extra,
@@ -151,12 +146,12 @@ def against_truth(view: View) -> list[Plot]:
             left=44.0,
             group="Predicted against true",
         )
-        for name, title, axis, pairs, frame, extra in views
-    ]
 
 
-def _with_pairs(view: View) -> list[Method]:
-    return [method for method in view.having("predictions") if method.predictions and len(pairs_of(method.predictions).true)]
+def _pairs_by_method(view: View) -> tuple[list[Method], dict[str, Pairs]]:
+    """Return the methods with predictions of labelled rows, and these by name."""
+    pairs = {method.name: pairs_of(method.predictions) for method in view.methods if method.predictions}
+    return [method for method in view.methods if method.name in pairs and len(pairs[method.name].true)], pairs
 
 
 def _frame(true: np.ndarray) -> tuple[float, float]:
@@ -183,13 +178,12 @@ def _scatter(view: View, method: Method, pairs: Pairs, unit: str, frame: tuple[f
     return Panel(draw, alt, method)
 
 
-def residuals(view: View) -> Plot | None:
+def residuals(view: View) -> Iterator[Plot]:
     """Show the mean error by label, and the distribution of absolute errors."""
-    methods = _with_pairs(view)
+    methods, pairs = _pairs_by_method(view)
     if not methods:
-        return None
-    pairs = {method.name: pairs_of(method.predictions) for method in methods if method.predictions}
-    return Plot(
+        return
+    yield Plot(
         name="residuals",
         title="Errors",
         caption="First, the mean error of test rows in groups of about equal size by label: a method that shrinks its predictions "
@@ -222,7 +216,7 @@ def _bias_panel(view: View, methods: Sequence[Method], pairs: dict[str, Pairs]) 
         for method in methods:
             look = view.look(method)
             line(axes, *found[method.name], look, marker=look.marker, markersize=4.5 if look.is_of_interest else 2.8)
-        axes.set_ylim(*view.range_of({name: np.append(error, 0.0) for name, (_, error) in found.items()}))
+        axes.set_ylim(*view.limits_of({name: np.append(error, 0.0) for name, (_, error) in found.items()}))
         few_ticks(axes, y=7)
         label(axes, "Mean error by label", "true label", "predicted minus true")
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from gar.app.report.formatting import NOTHING, decimals, number, percent, printable, probability, short
-from gar.app.report.results import Method, Problem, Results
+from gar.app.report.formatting import NOTHING, decimals, number, percent, printable, probability
+from gar.app.report.results import Method, ParameterScore, Problem, Results
 from gar.registry import BASELINE, LOSSES, METHOD_OF_INTEREST, METRICS
 from gar.statistics import Comparison, compare_scores
 
@@ -23,7 +23,7 @@ class Score:
     sd: float
 
 
-def score(method: Method, metric: str) -> Score:
+def score(method: Method | ParameterScore, metric: str) -> Score:
     """Return mean and standard deviation over the folds with a finite test score."""
     values = np.asarray(method.scores.get(metric, ()), dtype=np.float64)
     values = values[np.isfinite(values)]
@@ -46,12 +46,6 @@ def ranking(methods: Sequence[Method], metric: str) -> list[Method]:
     """Return the methods with a mean test score, the best first."""
     scored = [method for method in methods if math.isfinite(score(method, metric).mean)]
     return sorted(scored, key=lambda method: score(method, metric).mean, reverse=METRICS[metric].larger_is_better)
-
-
-def in_order(problem: Problem) -> list[Method]:
-    """Return the methods of interest, the baselines, then the others as they come."""
-    first = {METHOD_OF_INTEREST: 0, BASELINE: 1}
-    return sorted(problem.methods, key=lambda method: first.get(method.loss, 2))
 
 
 def methods_of_interest(problem: Problem) -> list[Method]:
@@ -136,10 +130,9 @@ def verdict(problem: Problem) -> str:
 def _gain(problem: Problem, rival: Method, prefix: str = "") -> str:
     """Return a text such as '3.1 % better than MAE (corrected p = 0.012)'."""
     one, name = compare_methods(problem, problem.selected_by, rival), f"{prefix}{printable(rival.title)}"
-    tested = ""
-    if not math.isnan(one.p_corrected):
-        equals = f"= {probability(one.p_corrected)}".replace("= <", "< ")
-        tested = f" (corrected p {equals}{'' if one.is_clear else ', chance may explain it'})"
+    doubt = "" if one.is_clear else ", chance may explain it"
+    equals = f"= {probability(one.p_corrected)}".replace("= <", "< ")
+    tested = "" if math.isnan(one.p_corrected) else f" (corrected p {equals}{doubt})"
     if math.isnan(one.gain):
         return f"compared with {name}{tested}"
     return f"{abs(one.gain):.1f} % {'better' if one.gain >= 0 else 'worse'} than {name}{tested}"
@@ -147,13 +140,11 @@ def _gain(problem: Problem, rival: Method, prefix: str = "") -> str:
 
 @dataclass(frozen=True)
 class Heading:
-    """The head of a column, which sorts it."""
+    """The head of a column, with its order after a first click (the likely best on top), and its order as the table stands."""
 
     title: str
     first: str = "ascending"
-    """The order after a first click: what a reader most likely wants on top."""
     order: str = "none"
-    """The order of the table as it stands."""
 
 
 @dataclass(frozen=True)
@@ -242,32 +233,12 @@ def overview(results: Results) -> Iterator[dict[str, Any]]:
         yield {"title": printable(problem.title), "metric": METRICS[metric].title, "winner": winner, "rank": rank, "cells": cells}
 
 
-def settings_table(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return names and values of settings as text."""
-    return [(printable(str(name)), printable(_setting(value))) for name, value in settings.items()]
-
-
-def _setting(value: Any) -> str:
+def setting_text(value: Any) -> str:
+    """Return the value of a setting in words."""
     if isinstance(value, Mapping):
-        return ", ".join(f"{name}: {_setting(item)}" for name, item in value.items()) or "none"
+        return ", ".join(f"{name}: {setting_text(item)}" for name, item in value.items()) or "none"
     if isinstance(value, list | tuple):
-        return ", ".join(_setting(item) for item in value) or "none"
+        return ", ".join(setting_text(item) for item in value) or "none"
     if isinstance(value, bool) or value is None:
         return {True: "yes", False: "no", None: "none"}[value]
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def choice_table(problem: Problem) -> list[dict[str, str]]:
-    """Return the selected hyperparameters of every method and fold as text."""
-    return [
-        {
-            "method": printable(method.title),
-            "fold": str(choice.fold),
-            "learning_rate": f"{choice.learning_rate:g}",
-            "decay": f"depth {choice.depth}" if choice.weight_decay is None else f"{choice.weight_decay:g}",
-            "parameter": NOTHING if choice.parameter is None else f"{printable(method.parameter or '')} {short(choice.parameter)}",
-            "epoch": str(choice.epoch + 1),
-        }
-        for method in problem.methods
-        for choice in method.chosen
-    ]

@@ -1,6 +1,6 @@
 """Panels of a figure for a page: small SVG elements in the page's colours, with the marks of each method under its key.
 
-A page with a strict content policy cannot use matplotlib's own SVG, which is full of inline styles, and many times larger.
+Matplotlib's own SVG is many times larger, and full of inline styles, which the content policy of the page forbids.
 """
 
 from collections.abc import Iterable
@@ -14,13 +14,12 @@ from matplotlib.backend_bases import RendererBase
 from matplotlib.colors import to_hex
 from matplotlib.path import Path
 from matplotlib.text import Text
-from matplotlib.transforms import Affine2D, BboxBase, Transform
+from matplotlib.transforms import Affine2D, Transform
 
 from gar.app.report.drawing import GRID, INK, MUTED, Look
 
 _LETTERS = {Path.MOVETO: "M", Path.CURVE3: "Q", Path.CURVE4: "C"}
 _ANCHORS = {"left": "start", "center": "middle", "right": "end"}
-_Key = tuple[str, str, tuple[tuple[str, str], ...]]
 
 
 def panel_svg(axes: Axes, box: tuple[float, float, float, float], looks: Iterable[Look], *, alt: str, clip: str) -> str:
@@ -41,32 +40,21 @@ def panel_svg(axes: Axes, box: tuple[float, float, float, float], looks: Iterabl
 
 
 class _PanelRenderer(RendererBase):
-    """Collects what matplotlib draws as SVG: marks of the same series and appearance become one element."""
+    """Collects what matplotlib draws: marks of the same series and appearance become one SVG element."""
 
     def __init__(self, axes: Axes, looks: Iterable[Look], clip: str) -> None:
         super().__init__()
-        self._size = axes.figure.bbox.size  # in points, because figures have 72 dots per inch
-        self._flip = Affine2D().scale(1, -1).translate(0, self._size[1])
-        self._clip, self._frame = clip, axes.bbox
+        self._width, self._height = map(float, axes.figure.bbox.size)  # in points, because figures have 72 dots per inch
+        self._flip = Affine2D().scale(1, -1).translate(0, self._height)
+        self._clip, self._frame = clip, axes.bbox.transformed(self._flip)
         self._variables = {INK: "currentColor", MUTED: "var(--muted)", GRID: "var(--grid)"}
         self._variables |= {to_hex(look.light): f"var(--series-{look.key})" for look in looks}
         self._keys = {look.key for look in looks}
         self._series = [""]
-        self._marks: dict[_Key, list[Any]] = {}
-
-    def add_to(self, root: Element) -> None:
-        """Append all marks to an element; those of no method come first."""
-        SubElement(SubElement(root, "clipPath", {"id": self._clip}), "rect", _rectangle(self._frame, self._size[1]))
-        for (series, tag, attributes), marks in sorted(self._marks.items(), key=lambda item: item[0][0] != ""):
-            shared = ({"data-series": series} if series else {}) | dict(attributes)
-            if tag == "path":
-                SubElement(root, "path", shared | {"d": "".join(marks)})
-            else:
-                SubElement(root, "g", shared).extend(marks)
+        self._marks: dict[tuple[str, str, tuple[tuple[str, str], ...]], list[Any]] = {}
 
     def get_canvas_width_height(self) -> tuple[float, float]:
-        width, height = self._size
-        return float(width), float(height)
+        return self._width, self._height
 
     def open_group(self, s: str, gid: str | None = None) -> None:
         self._series.append(gid if gid in self._keys else self._series[-1])
@@ -76,31 +64,29 @@ class _PanelRenderer(RendererBase):
 
     def draw_path(self, gc: Context, path: Path, transform: Transform, face: Any = None) -> None:
         is_line = face is None
-        clip = (0.0, 0.0, *self.get_canvas_width_height()) if is_line else None
+        clip = (0.0, 0.0, self._width, self._height) if is_line else None
         segments = path.iter_segments(transform + self._flip, clip=clip, simplify=is_line and path.should_simplify)
-        self._add("path", self._painted(gc, face) | self._clipped(gc), _path_data(segments))
+        self._add(gc, "path", self._painted(gc, face), _path_data(segments))
 
     def draw_markers(
         self, gc: Context, marker_path: Path, marker_trans: Transform, path: Path, trans: Transform, face: Any = None
     ) -> None:
         """Draw filled circles as dots of a round pen, which needs a tenth of the characters, and other markers as paths."""
-        shape = marker_path.transformed(marker_trans + Affine2D().scale(1, -1))
-        centres = (trans + self._flip).transform(path.vertices)
-        centres = centres[np.isfinite(centres).all(1)]
         attributes = self._painted(gc, face)
-        is_circle = shape.codes is not None and np.isin(Path.CURVE4, shape.codes)
-        if is_circle and attributes.get("stroke", "") in ("", attributes.get("fill")):
-            width = shape.get_extents().width + float(attributes.get("stroke-width", "0"))
-            attributes |= {"stroke": attributes.pop("fill"), "stroke-width": _tenths(width), "stroke-linecap": "round"}
-            data = _dots(centres)
-        else:
-            data = "".join(_path_data(shape.iter_segments(Affine2D().translate(*centre), simplify=False)) for centre in centres)
-        self._add("path", attributes | self._clipped(gc), data)
+        is_circle = marker_path.codes is not None and np.isin(Path.CURVE4, marker_path.codes)
+        if not is_circle or attributes.get("stroke", attributes.get("fill")) != attributes.get("fill"):
+            super().draw_markers(gc, marker_path, marker_trans, path, trans, face)
+            return
+        width = marker_path.get_extents(marker_trans).width + float(attributes.get("stroke-width", "0"))
+        attributes |= {"stroke": attributes.pop("fill"), "stroke-width": _tenths(width), "stroke-linecap": "round"}
+        centres = (trans + self._flip).transform(path.vertices)
+        dots = [_joined(np.rint(10 * centre), "M") + "h0" for centre in centres[np.isfinite(centres).all(1)]]  # lines of no length
+        self._add(gc, "path", attributes, "".join(dots))
 
     def draw_text(
         self, gc: Context, x: float, y: float, s: str, prop: Any, angle: float, ismath: Any = False, mtext: Text | None = None
     ) -> None:
-        """Anchor text as it is aligned, because the page's font has other widths."""
+        """Anchor text where it is aligned, because letters of the page's font have other widths."""
         start, anchor = np.array([x, y]), "start"
         if mtext is not None:
             anchor = _ANCHORS[mtext.get_horizontalalignment()]
@@ -108,18 +94,12 @@ class _PanelRenderer(RendererBase):
             direction = np.array([np.cos(np.deg2rad(angle)), -np.sin(np.deg2rad(angle))])
             start = start + (aligned - start) @ direction * direction
         attributes = {"fill": self._colour(gc.get_rgb()), "font-size": f"{prop.get_size_in_points():g}", "text-anchor": anchor}
-        if prop.get_weight() == "bold":
-            attributes["font-weight"] = "bold"
+        attributes |= {"font-weight": "bold"} if prop.get_weight() == "bold" else {}
         where = {"x": _tenths(start[0]), "y": _tenths(start[1])}
         where |= {"transform": f"rotate({-angle:g} {where['x']} {where['y']})"} if angle else {}
         text = Element("text", where)
         text.text = s
-        self._add("text", attributes | self._clipped(gc), text)
-
-    def _add(self, tag: str, attributes: dict[str, str], mark: Element | str) -> None:
-        is_painted = "fill" in attributes or "stroke" in attributes
-        if is_painted and mark != "":
-            self._marks.setdefault((self._series[-1], tag, tuple(attributes.items())), []).append(mark)
+        self._add(gc, "text", attributes, text)
 
     def _painted(self, gc: Context, face: Any) -> dict[str, str]:
         """Return fill, stroke and opacity as attributes."""
@@ -138,13 +118,23 @@ class _PanelRenderer(RendererBase):
         shown = to_hex(colour)
         return self._variables.get(shown, shown)
 
-    def _clipped(self, gc: Context) -> dict[str, str]:
-        return {"clip-path": f"url(#{self._clip})"} if gc.get_clip_rectangle() is not None else {}
+    def _add(self, gc: Context, tag: str, attributes: dict[str, str], mark: Element | str) -> None:
+        if gc.get_clip_rectangle() is not None:
+            attributes["clip-path"] = f"url(#{self._clip})"
+        if ("fill" in attributes or "stroke" in attributes) and mark != "":
+            self._marks.setdefault((self._series[-1], tag, tuple(attributes.items())), []).append(mark)
 
-
-def _rectangle(box: BboxBase, height: float) -> dict[str, str]:
-    sides = {"x": box.x0, "y": height - box.y1, "width": box.width, "height": box.height}
-    return {name: _tenths(side) for name, side in sides.items()}
+    def add_to(self, root: Element) -> None:
+        """Append all marks to an element; those of no method come first."""
+        sides = {"x": self._frame.xmin, "y": self._frame.ymin, "width": self._frame.width, "height": abs(self._frame.height)}
+        frame = {name: _tenths(side) for name, side in sides.items()}
+        SubElement(SubElement(root, "clipPath", {"id": self._clip}), "rect", frame)
+        for (series, tag, attributes), marks in sorted(self._marks.items(), key=lambda item: item[0][0] != ""):
+            shared = ({"data-series": series} if series else {}) | dict(attributes)
+            if tag == "path":
+                SubElement(root, "path", shared | {"d": "".join(marks)})
+            else:
+                SubElement(root, "g", shared).extend(marks)
 
 
 def _path_data(segments: Iterable[tuple[np.ndarray, Any]]) -> str:
@@ -162,18 +152,10 @@ def _path_data(segments: Iterable[tuple[np.ndarray, Any]]) -> str:
     return data
 
 
-def _dots(centres: np.ndarray) -> str:
-    """Return lines of no length, which a round pen shows as dots."""
-    values = np.rint(10 * centres)
-    steps = np.diff(values, axis=0, prepend=np.zeros((1, 2)))
-    return "".join(_joined(step, "m" if index else "M") + "h0" for index, step in enumerate(steps))
-
-
 def _joined(tenths: np.ndarray, letter: str) -> str:
-    """Return numbers after a command, separated only where it is necessary."""
-    texts = [_tenths(value / 10) for value in tenths]
-    separated = "".join(text if text.startswith("-") else f" {text}" for text in texts)
-    return letter + separated.lstrip() if letter else separated
+    """Return a command with its numbers, separated only where it is necessary."""
+    numbers = "".join(text if text.startswith("-") else f" {text}" for text in (_tenths(value / 10) for value in tenths))
+    return letter + numbers.lstrip() if letter else numbers
 
 
 def _tenths(value: float) -> str:

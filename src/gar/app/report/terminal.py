@@ -8,19 +8,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from gar.app.report import summary
 from gar.app.report.formatting import number, percent, printable, probability
 from gar.app.report.results import Method, Problem, Results
-from gar.app.report.summary import (
-    baseline_of,
-    best_rival,
-    compare_methods,
-    headline,
-    methods_of_interest,
-    metrics_of,
-    ranking,
-    score_texts,
-    verdict,
-)
 from gar.registry import BASELINE, LOSSES, METHOD_OF_INTEREST, METRICS, NETWORKS
 
 if TYPE_CHECKING:
@@ -43,16 +33,16 @@ def print_results(results: Results, console: Console | None = None) -> None:
     for problem in results.problems:
         longer = _LONGER if any(method.family != NETWORKS for method in problem.methods) else 0
         out.print(_table(problem, wide=out.width >= _ONE_LINE + longer))
-        out.print(Text(verdict(problem), style="bold"))
+        out.print(Text(summary.verdict(problem), style="bold"))
         for note in problem.notes:
             out.print(Text(f"- {printable(note)}"))
         out.print()
     if len(results.problems) > 1:
-        out.print(Text(headline(results), style="bold"))
+        out.print(Text(summary.headline(results), style="bold"))
 
 
 def _table(problem: Problem, *, wide: bool) -> Table:
-    metrics = metrics_of(problem)
+    metrics = summary.metrics_of(problem)
     title = f"{printable(problem.title)}: test rows, mean (sd) of folds; * is best"
     table = Table(title=Text(title, style="bold"), title_justify="left", box=HORIZONTALS, show_edge=False, padding=(0, 1, 0, 0))
     table.add_column("method", no_wrap=True, overflow="ellipsis", min_width=14)
@@ -60,7 +50,7 @@ def _table(problem: Problem, *, wide: bool) -> Table:
         arrow = "↑" if METRICS[metric].larger_is_better else "↓"
         table.add_column(f"{METRICS[metric].title} {arrow}", justify="right", no_wrap=True)
     table.add_column("seconds", justify="right", no_wrap=True)
-    best = {metric: ranking(problem.methods, metric)[:1] for metric in metrics}
+    best = {metric: summary.ranking(problem.methods, metric)[:1] for metric in metrics}
     for method in problem.methods:
         style = "bold" if method.loss == METHOD_OF_INTEREST else ""
         cells = [_cell(problem, method, metric, best=method in best[metric], wide=wide) for metric in metrics]
@@ -70,19 +60,19 @@ def _table(problem: Problem, *, wide: bool) -> Table:
 
 
 def _cell(problem: Problem, method: Method, metric: str, *, best: bool, wide: bool) -> "RenderableType":
-    text = ("*" if best else "") + (" " if wide else "\n").join(score_texts(problem, method, metric))
+    text = ("*" if best else "") + (" " if wide else "\n").join(summary.score_texts(problem, method, metric))
     return Text(text, style="bold green" if best else "", justify="right")
 
 
 def _add_comparisons(table: Table, problem: Problem, metrics: Sequence[str], *, wide: bool) -> None:
     """Add rows below the methods: GAR of each family against the baseline of its own, and against the best rival by each metric."""
-    best = [best_rival(problem, metric) for metric in metrics]
-    for method in methods_of_interest(problem):
-        for name, rivals in ((LOSSES[BASELINE].title, [baseline_of(problem, method)] * len(metrics)), ("best", best)):
+    best = [summary.best_rival(problem, metric) for metric in metrics]
+    for method in summary.methods_of_interest(problem):
+        for name, rivals in ((LOSSES[BASELINE].title, [summary.baseline_of(problem, method)] * len(metrics)), ("best", best)):
             if not any(rivals):
                 continue
             pairs = zip(metrics, rivals, strict=True)
-            compared = [rival and compare_methods(problem, metric, rival, method) for metric, rival in pairs]
+            compared = [rival and summary.compare_methods(problem, metric, rival, method) for metric, rival in pairs]
             table.add_section()
             _add_row(table, f"{printable(method.title, 16)} over {name}", compared, lambda one: percent(one.gain))
             if rivals is best:
