@@ -21,7 +21,8 @@ from gar.app.report.formatting import decimals, number, printable
 from gar.app.report.results import Method, Problem
 from gar.registry import FAMILIES, LOSSES, METHOD_OF_INTEREST, NETWORKS, Style
 
-_STYLE = matplotlib.rc_params_from_file(Path(__file__).parent / "assets" / "figures.mplstyle", use_default_template=False)
+ASSETS = Path(__file__).parent / "assets"
+_STYLE = matplotlib.rc_params_from_file(ASSETS / "figures.mplstyle", use_default_template=False)
 INK, MUTED, GRID = (_STYLE[name] for name in ("text.color", "axes.edgecolor", "grid.color"))
 """Colours of text, of axes and what is less important, and of grid lines; a dark page replaces them by its own."""
 _POINT = 72.0
@@ -182,15 +183,17 @@ def _handle(method: Method, look: Look) -> Line2D:
 
 def svg_of(figure: Figure) -> bytes:
     """Return an SVG file without dates or random names, so that equal results give equal bytes."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    return buffer.getvalue()
+    return _saved(figure, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
 
 
 def png_of(figure: Figure) -> bytes:
     """Return a PNG file on white; equal results give equal bytes."""
+    return _saved(figure, format="png", dpi=180, facecolor="white", metadata={"Software": None})
+
+
+def _saved(figure: Figure, **options: Any) -> bytes:
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=180, facecolor="white", metadata={"Software": None})
+    figure.savefig(buffer, **options)
     return buffer.getvalue()
 
 

@@ -10,15 +10,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from gar.app.report import summary
-from gar.app.report.drawing import GRID, INK, MUTED, Look, Plot, View, draw, drawing, method_looks, png_of, svg_of
+from gar.app.report.drawing import ASSETS, GRID, INK, MUTED, Look, Plot, View, draw, drawing, method_looks, png_of, svg_of
 from gar.app.report.formatting import NOTHING, number, printable, short
 from gar.app.report.prediction_plots import against_truth, fits, residuals
 from gar.app.report.results import Method, Problem, Results
 from gar.app.report.score_plots import components, fold_scores, learning, sensitivity
+from gar.app.report.summary import INTEREST, gain_table, headline, overview, score_table, setting_text, verdict
 from gar.app.report.svg import panel_svg
 from gar.errors import InputError
 from gar.files import write_whole
@@ -91,14 +91,15 @@ def in_order(problem: Problem) -> list[Method]:
 def _drawn(view: View, number: int, files: dict[str, bytes]) -> Groups:
     """Draw all figures of a problem, add them to the files, and return them in groups of views of the same data."""
     groups: Groups = {}
+    prefix = f"figures/{number}-{_file_name(view.problem.name)}"
     for index, plot in enumerate(plots_of(view)):
-        file = f"figures/{number}-{_file_name(view.problem.name)}-{_file_name(plot.name)}"
-        panels = []
+        file, panels = f"{prefix}-{_file_name(plot.name)}", []
         with drawing():
             figure = draw(plot, view)
             files[f"{file}.svg"], files[f"{file}.png"] = svg_of(figure), png_of(figure)
-            for place, (panel, axes) in enumerate(zip(plot.panels, figure.axes, strict=True)):
-                svg = panel_svg(axes, plot.box(place), view.looks.values(), alt=panel.alt, clip=f"c{number}-{index}-{place}")
+            for panel, axes in zip(plot.panels, figure.axes, strict=True):
+                box, clip = plot.box(len(panels)), f"c{number}-{index}-{len(panels)}"
+                svg = panel_svg(axes, box, view.looks.values(), alt=panel.alt, clip=clip)
                 panels.append((Markup(svg), view.look(panel.method).key if panel.method else ""))  # it has escaped all text
         groups.setdefault(plot.group or plot.title, []).append({"plot": plot, "file": file, "panels": panels})
     return groups
@@ -116,17 +117,17 @@ def _file_name(text: str) -> str:
 
 def _render(results: Results, groups: Sequence[Groups], looks: Mapping[str, Look]) -> str:
     """Return the page as text."""
-    loader = PackageLoader("gar.app.report", "assets")
+    loader = FileSystemLoader(ASSETS)
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    filters = {"printable": printable, "number": partial(number, digits=0), "short": short, "setting": summary.setting_text}
-    environment.filters |= filters
-    style, script = (Markup(text) for text in (_style(environment, looks), _source(environment, "page.js")))  # our own files
+    environment.filters |= {"printable": printable, "number": partial(number, digits=0), "short": short, "setting": setting_text}
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
+    style, script = Markup(_style(looks)), Markup((ASSETS / "page.js").read_text(encoding="utf-8"))  # our own files
     return environment.get_template("page.html").render(
         results=results,
-        headline=summary.headline(results),
-        overview=list(summary.overview(results)),
+        headline=headline(results),
+        overview=list(overview(results)),
         sections=[_section(*one) for one in zip(range(1, len(groups) + 1), results.problems, groups, strict=True)],
-        interest=summary.INTEREST,
+        interest=INTEREST,
         baseline=LOSSES[BASELINE].title,
         looks=looks,
         metrics=METRICS,
@@ -135,7 +136,7 @@ def _render(results: Results, groups: Sequence[Groups], looks: Mapping[str, Look
         script=script,
         style_hash=_hash(style),
         script_hash=_hash(script),
-        data=_for_script(json.dumps(json.loads(results.to_json()), separators=(",", ":"))),
+        data=json.loads(results.to_json()),
     )
 
 
@@ -147,35 +148,24 @@ def _section(number: int, problem: Problem, groups: Groups) -> dict[str, Any]:
     return {
         "id": f"p{number}",
         "problem": problem,
-        "verdict": summary.verdict(problem),
-        "scores": summary.score_table(problem),
-        "gains": summary.gain_table(problem),
+        "verdict": verdict(problem),
+        "scores": score_table(problem),
+        "gains": gain_table(problem),
+        "settings": {name: setting_text(value) for name, value in problem.settings.items()},
         "groups": groups,
         "legends": legends,
     }
 
 
-def _style(environment: Environment, looks: Mapping[str, Look]) -> str:
+def _style(looks: Mapping[str, Look]) -> str:
     """Return the style sheet with the colours of page and methods, light and dark."""
     colours = _THEME | {f"series-{look.key}": (look.light, look.dark) for look in looks.values()}
     light, dark = ("".join(f"--{name}:{pair[side]};" for name, pair in colours.items()) for side in (0, 1))
     themes = f":root{{color-scheme:light;{light}}}\n:root[data-theme=dark]{{color-scheme:dark;{dark}}}\n"
     themes += f"@media (prefers-color-scheme:dark){{:root:not([data-theme=light]){{color-scheme:dark;{dark}}}}}\n"
-    return themes + _source(environment, "page.css")
-
-
-def _source(environment: Environment, name: str) -> str:
-    assert environment.loader is not None
-    return environment.loader.get_source(environment, name)[0]
+    return themes + (ASSETS / "page.css").read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:
     """Return the hash by which a content policy allows an inline script or style."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def _for_script(text: str) -> Markup:
-    """Return JSON that cannot end the element around it."""
-    for letter in "<>&\u2028\u2029":
-        text = text.replace(letter, f"\\u{ord(letter):04x}")
-    return Markup(text)  # nothing in it can open or close a tag any more

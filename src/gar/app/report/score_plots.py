@@ -30,7 +30,7 @@ def fold_scores(view: View) -> Iterator[Plot]:
 
 
 def _score_panel(view: View, metric: str) -> Panel:
-    order, title, direction = ranking(view.methods, metric), METRICS[metric].title, _direction(metric)
+    title, direction, order = METRICS[metric].title, _direction(metric), ranking(view.methods, metric)
     parts = [f"{printable(one.title)} {short(score(one, metric).mean)} (sd {short(score(one, metric).sd)})" for one in order]
 
     def draw(axes: Axes) -> None:

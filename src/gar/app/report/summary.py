@@ -109,16 +109,16 @@ def _winner(problem: Problem) -> Method:
 def verdict(problem: Problem) -> str:
     """Return the finding on one problem in a sentence, by its selection metric."""
     metric, order, method = problem.selected_by, ranking(problem.methods, problem.selected_by), method_of_interest(problem)
-    rival, where = best_rival(problem, metric), f"test {METRICS[metric].title} on {printable(problem.title)}"
+    rival, title, table = best_rival(problem, metric), f"test {METRICS[metric].title}", printable(problem.title)
     if not order:
-        return f"No method has a {where}."
-    best = f"{printable(order[0].title)} has the {'highest' if METRICS[metric].larger_is_better else 'lowest'} {where}"
+        return f"No method has a {title} on {table}."
+    extreme = "highest" if METRICS[metric].larger_is_better else "lowest"
+    best = f"{printable(order[0].title)} has the {extreme} {title} on {table}"
     value = " ".join(score_texts(problem, order[0], metric))
     if method is None or method not in order:
         return f"{best}, {value}; there is no result of {INTEREST}."
     if rival is None:
-        reached = where.replace(" on ", f" of {value} on ", 1)
-        return f"{printable(method.title)} reaches a {reached}; it has no rival."
+        return f"{printable(method.title)} reaches a {title} of {value} on {table}; it has no rival."
     if order[0] is method:
         baseline = baseline_of(problem, method)
         gain = "" if baseline is None or baseline is rival else f"{_gain(problem, baseline)}, and "

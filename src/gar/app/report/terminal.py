@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gar.app.report import summary
+import gar.app.report.summary as summary
 from gar.app.report.formatting import number, percent, printable, probability
 from gar.app.report.results import Method, Problem, Results
 from gar.registry import BASELINE, LOSSES, METHOD_OF_INTEREST, METRICS, NETWORKS
