@@ -93,7 +93,8 @@ def _drawn(view: View, number: int, files: dict[str, bytes]) -> Groups:
     groups: Groups = {}
     prefix = f"figures/{number}-{_file_name(view.problem.name)}"
     for index, plot in enumerate(plots_of(view)):
-        file, panels = f"{prefix}-{_file_name(plot.name)}", []
+        file = f"{prefix}-{_file_name(plot.name)}"
+        panels: list[tuple[Markup, str]] = []
         with drawing():
             figure = draw(plot, view)
             files[f"{file}.svg"], files[f"{file}.png"] = svg_of(figure), png_of(figure)

@@ -24,16 +24,9 @@ def fits(view: View) -> Iterator[Plot]:
     truth, methods = view.problem.truth, [method for method in view.methods if method.curve]
     if truth is None or not methods:
         return
-    yield Plot(
-        name="fits",
-        title="Fits",
-        caption="Grey: the truth. Colour: the mean prediction of the winners, with a band of one standard deviation.",
-        panels=[_fit_panel(view, method, truth, method.curve) for method in methods if method.curve],
-        legend=methods,
-        cell=(262.0, 136.0),
-        left=34.0,
-        bottom=20.0,
-    )
+    caption = "Grey: the truth. Colour: the mean prediction of the winners, with a band of one standard deviation."
+    panels = [_fit_panel(view, method, truth, method.curve) for method in methods if method.curve]
+    yield Plot("fits", "Fits", caption, panels, legend=methods, cell=(262.0, 136.0), left=34.0, bottom=20.0)
 
 
 def _fit_panel(view: View, method: Method, truth: Truth, curve: Curve) -> Panel:
@@ -136,16 +129,9 @@ def against_truth(view: View) -> Iterator[Plot]:
         ("ranks", "Ranks", "rank, percent", ranks, (0.0, 100.0), ""),
     )
     for name, title, axis, pairs, frame, extra in views:
-        yield Plot(
-            name=f"predicted-{name}",
-            title=title,
-            caption=shared + extra,
-            panels=[_scatter(view, method, pairs[method.name], axis, frame) for method in methods],
-            legend=methods,
-            cell=(200.0, 210.0),
-            left=44.0,
-            group="Predicted against true",
-        )
+        panels = [_scatter(view, method, pairs[method.name], axis, frame) for method in methods]
+        group = "Predicted against true"
+        yield Plot(f"predicted-{name}", title, shared + extra, panels, legend=methods, cell=(200.0, 210.0), left=44.0, group=group)
 
 
 def _pairs_by_method(view: View) -> tuple[list[Method], dict[str, Pairs]]:
@@ -183,17 +169,13 @@ def residuals(view: View) -> Iterator[Plot]:
     methods, pairs = _pairs_by_method(view)
     if not methods:
         return
-    yield Plot(
-        name="residuals",
-        title="Errors",
-        caption="First, the mean error of test rows in groups of about equal size by label: a method that shrinks its predictions "
-        "towards the mean errs upwards on small labels and downwards on large ones. Then, the share of rows with an error below "
-        "a limit: higher is better.",
-        panels=[_bias_panel(view, methods, pairs), _share_panel(view, methods, pairs)],
-        legend=methods,
-        cell=(300.0, 205.0),
-        left=46.0,
+    caption = (
+        "First, the mean error of test rows in groups of about equal size by label: a method that shrinks its predictions towards "
+        "the mean errs upwards on small labels and downwards on large ones. Then, the share of rows with an error below a limit: "
+        "higher is better."
     )
+    panels = [_bias_panel(view, methods, pairs), _share_panel(view, methods, pairs)]
+    yield Plot("residuals", "Errors", caption, panels, legend=methods, cell=(300.0, 205.0), left=46.0)
 
 
 def _bias(pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:

@@ -1,7 +1,6 @@
 """Figures of scores: folds side by side, learning curves, components of the loss, and sensitivity to the loss's parameter."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -18,15 +17,10 @@ COMPONENTS = {"mae": "Mean absolute error", "diff": "Variance of errors", "diffn
 
 def fold_scores(view: View) -> Iterator[Plot]:
     """Show every fold as a dot, and their mean as a marker."""
-    yield Plot(
-        name="scores",
-        title="Test scores",
-        caption=f"Each dot is a fold, each marker their mean. The best method is on top; the thin line is the mean of {INTEREST}.",
-        panels=[_score_panel(view, metric) for metric in metrics_of(view.problem)],
-        legend=(),
-        cell=(252.0, 64.0 + 16.0 * max(4, len(view.methods))),
-        left=82.0,
-    )
+    caption = f"Each dot is a fold, each marker their mean. The best method is on top; the thin line is the mean of {INTEREST}."
+    panels = [_score_panel(view, metric) for metric in metrics_of(view.problem)]
+    height = 64.0 + 16.0 * max(4, len(view.methods))
+    yield Plot("scores", "Test scores", caption, panels, legend=(), cell=(252.0, height), left=82.0)
 
 
 def _score_panel(view: View, metric: str) -> Panel:
@@ -64,27 +58,20 @@ def _direction(metric: str) -> str:
 
 def learning(view: View) -> Iterator[Plot]:
     """Show validation scores after every epoch, or boosting round; a figure for every family of models."""
-    methods = [method for method in view.methods if method.learning]
-    families = list(dict.fromkeys(method.family for method in methods))
+    group, learned = "Learning curves", [method for method in view.methods if method.learning]
+    families = list(dict.fromkeys(method.family for method in learned))
     for family in families:
-        plot = _learning_of([method for method in methods if method.family == family], view)
-        if plot.panels:
-            yield plot if len(families) > 1 else replace(plot, title=plot.group or "")
-
-
-def _learning_of(methods: Sequence[Method], view: View) -> Plot:
-    """Show the learning curves of one family, without R2, which follows from the RMSE on the same rows."""
-    family, smoothing = methods[0].family, _smoothing(method.learning for method in methods)
-    metrics = [metric for metric in METRICS if metric != "r2" and any(method.learning.get(metric) for method in methods)]
-    return Plot(
-        name="learning" if family == NETWORKS else f"learning-{family}",
-        title=FAMILIES[family].title if family in FAMILIES else printable(family),
-        caption=f"Validation scores after every {_step(methods)}: the mean over the winners of the folds{smoothing}.",
-        panels=[_learning_panel(view, methods, metric) for metric in metrics],
-        legend=methods,
-        cell=(300.0, 190.0),
-        group="Learning curves",
-    )
+        methods = [method for method in learned if method.family == family]
+        name = "learning" if family == NETWORKS else f"learning-{family}"
+        title = FAMILIES[family].title if family in FAMILIES else printable(family)
+        smoothing = _smoothing(method.learning for method in methods)
+        caption = f"Validation scores after every {_step(methods)}: the mean over the winners of the folds{smoothing}."
+        # R2 follows from the RMSE on the same rows.
+        metrics = [metric for metric in METRICS if metric != "r2" and any(method.learning.get(metric) for method in methods)]
+        panels = [_learning_panel(view, methods, metric) for metric in metrics]
+        if panels:
+            title = title if len(families) > 1 else group
+            yield Plot(name, title, caption, panels, legend=methods, cell=(300.0, 190.0), group=group)
 
 
 def _learning_panel(view: View, methods: Sequence[Method], metric: str) -> Panel:
@@ -99,14 +86,10 @@ def components(view: View) -> Iterator[Plot]:
     shown = {name: by_method for name, by_method in curves.items() if any(by_method.values())}
     if not shown:
         return
-    yield Plot(
-        name="components",
-        title="Loss components",
-        caption="The three components of GAR's loss on validation rows after every epoch, measured for every method"
-        f"{_smoothing(method.components for method in methods)}. Smaller is better.",
-        panels=[_curve_panel(view, methods, by_method, COMPONENTS[name], larger=False) for name, by_method in shown.items()],
-        legend=methods,
-    )
+    smoothing = _smoothing(method.components for method in methods)
+    caption = "The three components of GAR's loss on validation rows after every epoch, measured for every method"
+    panels = [_curve_panel(view, methods, by_method, COMPONENTS[name], larger=False) for name, by_method in shown.items()]
+    yield Plot("components", "Loss components", f"{caption}{smoothing}. Smaller is better.", panels, legend=methods)
 
 
 def _smoothing(fields: Iterable[Mapping[str, Sequence[float]]]) -> str:
@@ -181,16 +164,10 @@ def sensitivity(view: View) -> Iterator[Plot]:
     selected, method = view.problem.selected_by, method_of_interest(view.problem)
     metrics = [metric for metric in dict.fromkeys((selected, "pearson", "mae")) if metric in metrics_of(view.problem)][:2]
     panels = [_parameter_panel(view, method, metric) for metric in metrics] if method is not None and method in tuned else []
-    yield Plot(
-        name="sensitivity",
-        title="Sensitivity to the parameter",
-        caption="The parameter of a loss is fixed at one value; learning rate, weight decay and epoch are selected as usual. "
-        "Horizontal lines: the other methods, fully tuned.",
-        panels=[*panels, _range_panel(view, tuned, selected)],
-        legend=view.methods,
-        cell=(266.0, 200.0),
-        left=46.0,
-    )
+    panels.append(_range_panel(view, tuned, selected))
+    caption = "The parameter of a loss is fixed at one value; learning rate, weight decay and epoch are selected as usual. "
+    caption += "Horizontal lines: the other methods, fully tuned."
+    yield Plot("sensitivity", "Sensitivity to the parameter", caption, panels, view.methods, cell=(266.0, 200.0), left=46.0)
 
 
 def _by_value(method: Method, metric: str) -> tuple[list[str], np.ndarray, np.ndarray]:
