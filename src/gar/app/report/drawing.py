@@ -87,15 +87,16 @@ def method_looks(methods: Iterable[Method]) -> dict[str, Look]:
 
 @dataclass(frozen=True)
 class View:
-    """One problem as figures show it: methods in their order of importance, and the look of each."""
+    """One problem as figures show it: methods in their order of importance, the look of each, and the level of detail.
+
+    A scatter plot has at most ``points`` points, and a line over epochs at most ``steps``.
+    """
 
     problem: Problem
     methods: Sequence[Method]
     looks: Mapping[str, Look]
     points: int = 2_000
-    """The largest number of points in a scatter plot."""
     steps: int = 130
-    """The largest number of points of a line over epochs."""
 
     def look(self, method: Method) -> Look:
         return self.looks[method.name]
@@ -117,20 +118,19 @@ class Panel:
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure: panels of equal size, and a legend of methods."""
+    """A figure: panels, and a legend of methods that a reader can hide.
+
+    All panels have the size of ``cell`` in points, with ``left`` and ``bottom`` points beside and below the axes for labels.
+    """
 
     name: str
     title: str
     caption: str
     panels: Sequence[Panel]
     legend: Sequence[Method]
-    """Methods that a reader can hide."""
     cell: tuple[float, float] = (252.0, 192.0)
-    """Width and height of a panel in points."""
     left: float = 40.0
-    """Points left of the axes, for tick labels."""
     bottom: float = 34.0
-    """Points below the axes."""
     group: str | None = None
     """Plots of one group are views of the same data: a page shows one of them at a time."""
 

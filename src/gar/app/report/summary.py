@@ -87,8 +87,9 @@ def headline(results: Results) -> str:
         return verdict(results.problems[0])
     known = [problem for problem in results.problems if method_of_interest(problem)]
     decided = [(problem, rival) for problem in known if (rival := best_rival(problem, problem.selected_by))]
-    won = [(problem, rival) for problem, rival in decided if _winner(problem).loss == METHOD_OF_INTEREST]
-    lost = [problem for problem, _ in decided if _winner(problem).loss != METHOD_OF_INTEREST]
+    winners = [ranking(problem.methods, problem.selected_by)[0] for problem, _ in decided]
+    won = [pair for pair, winner in zip(decided, winners, strict=True) if winner.loss == METHOD_OF_INTEREST]
+    lost = [(problem, winner) for (problem, _), winner in zip(decided, winners, strict=True) if winner.loss != METHOD_OF_INTEREST]
     if not decided:
         return f"{len(results.problems)} problems were compared; {INTEREST} has no rival on any of them."
     clear = sum(compare_methods(problem, problem.selected_by, rival).is_clear for problem, rival in won)
@@ -97,13 +98,9 @@ def headline(results: Results) -> str:
         some = {0: "none", len(won): "all" if len(won) > 1 else "it"}.get(clear, str(clear))
         text += f", on {some}{' of these' if len(won) > 1 or not clear else ''} by more than chance explains"
     if lost:
-        named = ", ".join(f"{printable(problem.title)} (to {printable(_winner(problem).title)})" for problem in lost)
+        named = ", ".join(f"{printable(problem.title)} (to {printable(winner.title)})" for problem, winner in lost)
         text += f"; it does not win on {named}"
     return f"{text}."
-
-
-def _winner(problem: Problem) -> Method:
-    return ranking(problem.methods, problem.selected_by)[0]
 
 
 def verdict(problem: Problem) -> str:

@@ -1,7 +1,7 @@
 """Results as tables in a terminal, or as plain text where the output is not a terminal."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.box import HORIZONTALS
 from rich.console import Console
@@ -12,9 +12,6 @@ import gar.app.report.summary as summary
 from gar.app.report.formatting import number, percent, printable, probability
 from gar.app.report.results import Method, Problem, Results
 from gar.registry import BASELINE, LOSSES, METHOD_OF_INTEREST, METRICS, NETWORKS
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 _ONE_LINE = 104
 """Width from which mean and standard deviation fit in one line."""
@@ -59,7 +56,7 @@ def _table(problem: Problem, *, wide: bool) -> Table:
     return table
 
 
-def _cell(problem: Problem, method: Method, metric: str, *, best: bool, wide: bool) -> "RenderableType":
+def _cell(problem: Problem, method: Method, metric: str, *, best: bool, wide: bool) -> Text:
     text = ("*" if best else "") + (" " if wide else "\n").join(summary.score_texts(problem, method, metric))
     return Text(text, style="bold green" if best else "", justify="right")
 
