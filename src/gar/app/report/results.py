@@ -6,9 +6,18 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from pydantic import BeforeValidator, ConfigDict, PlainSerializer, TypeAdapter, ValidationError
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    GetCoreSchemaHandler,
+    PlainSerializer,
+    TypeAdapter,
+    ValidationError,
+    field_serializer,
+)
+from pydantic_core import CoreSchema
 
 from gar.errors import InputError
 from gar.registry import METRICS, NETWORKS
@@ -27,24 +36,17 @@ def _write_number(value: float) -> float | str | None:
     return float(value) if math.isfinite(value) else {number: name for name, number in _INFINITIES.items()}.get(value)
 
 
-Number = Annotated[float, BeforeValidator(_read_number), PlainSerializer(_write_number, when_used="json")]
+if TYPE_CHECKING:
+    Number = float
+else:
 
+    class Number(float):
+        """A float, of which JSON holds NaN as null and an infinity by its name."""
 
-def _plain_settings(settings: Mapping[str, Any]) -> Any:
-    """Return settings as values that JSON can hold."""
-    text = json.dumps(dict(settings), default=_plain)
-    return json.loads(text, parse_constant=lambda name: name if name in _INFINITIES else None)
-
-
-def _plain(value: Any) -> object:
-    if hasattr(value, "tolist"):  # arrays and numbers of numpy
-        return value.tolist()
-    if isinstance(value, Set | Mapping):
-        return dict(value) if isinstance(value, Mapping) else list(value)
-    raise InputError(f"settings contain {value!r}, which results cannot hold; use text, numbers, lists and mappings")
-
-
-Settings = Annotated[Mapping[str, Any], PlainSerializer(_plain_settings, when_used="json")]
+        @classmethod
+        def __get_pydantic_core_schema__(cls, source: type, handler: GetCoreSchemaHandler) -> CoreSchema:
+            rules = BeforeValidator(_read_number), PlainSerializer(_write_number, when_used="json")
+            return handler.generate_schema(Annotated[float, *rules])
 
 
 class _Part:
@@ -117,7 +119,7 @@ class Method(_Part):
     chosen: Sequence[Choice] = ()
     """The winners by the problem's selection metric, which are saved and drawn."""
     learning: Mapping[str, Sequence[Number]] = field(default_factory=dict)
-    """Validation score after every epoch, by metric: the mean over the folds' winners."""
+    """Mean validation score over the folds' winners after every epoch, by metric."""
     components: Mapping[str, Sequence[Number]] = field(default_factory=dict)
     """``mae``, ``diff`` (variance of errors) and ``diffnorm`` (one minus correlation) on validation rows after every epoch."""
     sensitivity: Sequence[ParameterScore] = ()
@@ -126,7 +128,7 @@ class Method(_Part):
 
     @property
     def name(self) -> str:
-        """Return the identifier of the method in a report: its loss, and its family unless that is networks."""
+        """Return the identifier of the method in a report, made of its loss, and of its family unless that is networks."""
         return self.loss if self.family == NETWORKS else f"{self.loss}-{self.family}"
 
 
@@ -151,7 +153,7 @@ class Problem(_Part):
     name: str
     title: str
     source: str
-    """Where the table came from: a file name or a description."""
+    """Where the table came from, as a file name or a description."""
     rows: int
     features: int
     targets: Sequence[str]
@@ -160,10 +162,10 @@ class Problem(_Part):
     test_rows: int
     selected_by: str
     """The metric whose validation score selects the winners that are saved and drawn."""
-    settings: Settings
+    settings: Mapping[str, Any]
     methods: Sequence[Method]
     notes: Sequence[str] = ()
-    """Remarks for the reader: dropped rows, imputed values, encoded columns, peculiarities of the data."""
+    """Remarks for the reader, such as dropped rows, imputed values, encoded columns or peculiarities of the data."""
     truth: Truth | None = None
     saved: str | None = None
     """The method whose winners were saved as a model, if any."""
@@ -174,11 +176,17 @@ class Problem(_Part):
             raise InputError(f"problem {self.name!r} has methods {names}; expected at least one, and each name once")
         if self.selected_by not in METRICS:
             raise InputError(f"selected_by={self.selected_by!r} is not a metric; use one of {', '.join(METRICS)}")
-        _plain_settings(self.settings)  # an error now is better than one when the report is written
+        self._plain_settings(self.settings)  # an error now is better than one when the report is written
         points = 0 if self.truth is None else len(self.truth.x)
         for method in self.methods:
             if method.curve is not None and len(method.curve.mean) != points:
                 raise InputError(f"{method.name!r} has a curve of {len(method.curve.mean)} points, its truth {points}")
+
+    @field_serializer("settings", when_used="json")
+    def _plain_settings(self, settings: Mapping[str, Any]) -> Any:
+        """Return settings as values that JSON can hold."""
+        text = json.dumps(dict(settings), default=_plain)
+        return json.loads(text, parse_constant=lambda name: name if name in _INFINITIES else None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,6 +232,14 @@ class Results(_Part):
 
 
 _ADAPTER = TypeAdapter(Results)
+
+
+def _plain(value: Any) -> object:
+    if hasattr(value, "tolist"):  # arrays and numbers of numpy
+        return value.tolist()
+    if isinstance(value, Set | Mapping):
+        return dict(value) if isinstance(value, Mapping) else list(value)
+    raise InputError(f"settings contain {value!r}, which results cannot hold; use text, numbers, lists and mappings")
 
 
 def _explained(error: ValidationError) -> InputError:
