@@ -8,16 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from pydantic import (
-    BeforeValidator,
-    ConfigDict,
-    GetCoreSchemaHandler,
-    PlainSerializer,
-    TypeAdapter,
-    ValidationError,
-    field_serializer,
-)
-from pydantic_core import CoreSchema
+from pydantic import BeforeValidator, ConfigDict, PlainSerializer, TypeAdapter, ValidationError, field_serializer
 
 from gar.errors import InputError
 from gar.registry import METRICS, NETWORKS
@@ -44,7 +35,7 @@ else:
         """A float, of which JSON holds NaN as null and an infinity by its name."""
 
         @classmethod
-        def __get_pydantic_core_schema__(cls, source: type, handler: GetCoreSchemaHandler) -> CoreSchema:
+        def __get_pydantic_core_schema__(cls, source: type, handler: Any) -> Any:
             rules = BeforeValidator(_read_number), PlainSerializer(_write_number, when_used="json")
             return handler.generate_schema(Annotated[float, *rules])
 
