@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gar.app.report.style import NOTHING, percent, short
+from gar.app.report.formatting import NOTHING, percent, short
 from gar.registry import METHOD_OF_INTEREST, METRICS
 from gar_reproduction import published
 from gar_reproduction.experiments import COMPONENT_SETS

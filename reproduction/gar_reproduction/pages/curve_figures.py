@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 
-from gar.app.report.plots.drawing import common_range, evenly, few_ticks, label, line, with_room
-from gar.app.report.style import MUTED, looks_of, number
+from gar.app.report.drawing import MUTED, common_range, evenly, few_ticks, label, line, looks_of, with_room
+from gar.app.report.formatting import number
 from gar_reproduction.curves import Fit
 from gar_reproduction.experiments import LAYERS
 from gar_reproduction.names import TASKS

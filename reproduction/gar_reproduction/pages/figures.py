@@ -11,8 +11,20 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from gar.app.report.plots.drawing import common_range, drawing, few_ticks, label, png_of, point_beyond, with_room
-from gar.app.report.style import INK, MUTED, Look, looks_of, short
+from gar.app.report.drawing import (
+    INK,
+    MUTED,
+    Look,
+    common_range,
+    drawing,
+    few_ticks,
+    label,
+    looks_of,
+    png_of,
+    point_beyond,
+    with_room,
+)
+from gar.app.report.formatting import short
 from gar.registry import LOSSES, METHOD_OF_INTEREST, METRICS, PAPER_LOSSES
 from gar_reproduction import published
 from gar_reproduction.names import TABLE_METRICS, TASKS

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gar.app.report.style import NOTHING, short
+from gar.app.report.formatting import NOTHING, short
 from gar.files import write_whole
 from gar.registry import LOSSES, METRICS, PAPER_LOSSES
 from gar_reproduction import agedb, published, timing

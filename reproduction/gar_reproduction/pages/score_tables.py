@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from gar.app.report.style import NOTHING, percent, probability, short
+from gar.app.report.formatting import NOTHING, percent, probability, short
 from gar.registry import BASELINE, LOSSES, METHOD_OF_INTEREST, METRICS
 from gar.statistics import Comparison
 from gar_reproduction import published

@@ -190,7 +190,7 @@ def test_records_are_used_and_damaged_ones_put_aside(tmp_path: Path, monkeypatch
     assert third.problem.methods[0].scores == first.problem.methods[0].scores
     other = compare_table(source, replace(options, metric="spearman"), RunContext(workers=1, records=tmp_path))
     assert len(trained) == 9  # another metric stops at other rounds
-    assert other.problem.judged_by == "spearman"
+    assert other.problem.selected_by == "spearman"
 
 
 def test_time_is_up_between_fits(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A real browser for tests: headless Chromium, spoken to through two pipes in its own protocol."""
+"""A real browser for tests: headless Chromium, controlled through two pipes by its DevTools protocol."""
 
 import base64
 import fcntl
@@ -16,7 +16,7 @@ from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 PATIENCE = 60.0
-"""Seconds to wait for an answer: machines that test are busy."""
+"""Seconds to wait for an answer, enough for a busy machine."""
 
 _LAUNCH = "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); os.execv(sys.argv[3], sys.argv[3:])"
 """Chromium reads commands from descriptor 3 and answers on 4."""
@@ -29,7 +29,7 @@ def find_browser() -> str | None:
 
 
 class Browser:
-    """One page; remembers every request it makes and everything its console says."""
+    """One page; it records every request and every message of the console."""
 
     def __init__(self, program: str, profile: Path) -> None:
         mine, theirs = os.pipe(), os.pipe()
@@ -51,7 +51,7 @@ class Browser:
         self._buffer, self._numbers = b"", itertools.count(1)
         self._session: str | None = None
         self.requests: list[str] = []
-        self.said: list[str] = []
+        self.logged: list[str] = []
         self._attach()
 
     def _attach(self) -> None:
@@ -61,7 +61,7 @@ class Browser:
             self.send(f"{domain}.enable")
 
     def send(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """Ask, and wait for the answer; what the browser tells meanwhile is noted."""
+        """Send a command and wait for the answer; events that arrive meanwhile are recorded."""
         number = next(self._numbers)
         message = {"id": number, "method": method, "params": parameters} | ({"sessionId": self._session} if self._session else {})
         os.write(self._out, json.dumps(message).encode() + b"\0")
@@ -83,23 +83,23 @@ class Browser:
             self._buffer += part
         line, self._buffer = self._buffer.split(b"\0", 1)
         message: dict[str, Any] = json.loads(line)
-        self._note(message.get("method", ""), message.get("params", {}))
+        self._record(message.get("method", ""), message.get("params", {}))
         return message
 
-    def _note(self, event: str, told: Mapping[str, Any]) -> None:
+    def _record(self, event: str, details: Mapping[str, Any]) -> None:
         if event == "Network.requestWillBeSent":
-            self.requests.append(told["request"]["url"])
+            self.requests.append(details["request"]["url"])
         elif event == "Runtime.consoleAPICalled":
-            self.said.append(f"{told['type']}: {[argument.get('value') for argument in told['args']]}")
+            self.logged.append(f"{details['type']}: {[argument.get('value') for argument in details['args']]}")
         elif event == "Runtime.exceptionThrown":
-            self.said.append(str(told["exceptionDetails"]))
+            self.logged.append(str(details["exceptionDetails"]))
         elif event == "Log.entryAdded":
-            self.said.append(told["entry"]["text"])
+            self.logged.append(details["entry"]["text"])
 
     def open(self, path: Path, *, width: int = 1280, height: int = 900, dark: bool = False) -> None:
-        """Load a page in a window of this size, and wait until it is there."""
+        """Load a page in a window of this size, and wait until it is complete."""
         self.requests.clear()
-        self.said.clear()
+        self.logged.clear()
         self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
         self.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
         self.send("Page.navigate", url=path.as_uri())
@@ -109,21 +109,21 @@ class Browser:
             time.sleep(0.05)
 
     def run(self, script: str) -> Any:
-        """The value of an expression in the page."""
+        """Return the value of an expression in the page."""
         result = self.send("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in result:
             raise RuntimeError(f"{script}: {result['exceptionDetails']}")
         return result["result"].get("value")
 
     def press(self, key: str) -> None:
-        """A key, as a hand would press it."""
+        """Press and release a key."""
         code, text = KEYS[key]
         event = {"key": key, "windowsVirtualKeyCode": code}
         self.send("Input.dispatchKeyEvent", type="keyDown", **event, **({"text": text} if text else {}))
         self.send("Input.dispatchKeyEvent", type="keyUp", **event)
 
     def click(self, selector: str) -> None:
-        """A click of the mouse in the middle of an element."""
+        """Click the mouse in the middle of an element."""
         query = f"document.querySelector({json.dumps(selector)})"
         self.run(f"{query}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
         x, y = self.run(f"(r => [r.x + r.width / 2, r.y + r.height / 2])({query}.getBoundingClientRect())")

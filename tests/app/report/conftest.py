@@ -23,7 +23,7 @@ def page(results: Results, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def few_results(results: Results) -> Results:
-    """Two methods on one problem: quicker to draw."""
+    """Return two methods on one problem, which are quicker to draw."""
     problem = results.problems[0]
     return replace(results, problems=[replace(problem, methods=[problem.methods[0], problem.methods[-1]])])
 

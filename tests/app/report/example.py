@@ -1,4 +1,4 @@
-"""Results of small real trainings, to make reports of: diabetes in folds, and a sine over seeds."""
+"""Results of small real trainings for reports: diabetes in folds, and a sine over seeds."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -10,8 +10,9 @@ import torch
 from sklearn.datasets import load_diabetes
 
 from gar.app.report.results import Choice, Curve, Method, ParameterScore, Predictions, Problem, Results, Truth
-from gar.losses import registry
-from gar.metrics import METRICS, pearson
+from gar.metrics import pearson
+from gar.registry import LOSSES as REGISTERED
+from gar.registry import METRICS
 from gar.search import Selection, select
 from gar.stack import History, Models, StackData, StackedMLP, TrainSettings, train
 
@@ -27,11 +28,12 @@ def make_results(losses: Sequence[str] = LOSSES, *, epochs: int = 16) -> Results
 
 
 def hostile(results: Results) -> Results:
-    """The same numbers under names that try to break out."""
+    """Return the same numbers under names that try to break out of the page."""
     problems = []
     for problem in results.problems:
         methods = [replace(method, title=HOSTILE) if method.name == "mse" else method for method in problem.methods]
-        methods.append(replace(methods[0], name=HOSTILE, title=HOSTILE * 3, parameter=HOSTILE))
+        methods.append(replace(methods[0], loss=HOSTILE, title=HOSTILE * 3, parameter=HOSTILE))
+        methods.append(replace(methods[0], family=HOSTILE))
         named: dict[str, Any] = {
             "name": f"../{HOSTILE}",
             "title": HOSTILE,
@@ -53,7 +55,7 @@ def diabetes(losses: Sequence[str], *, epochs: int) -> Problem:
     methods = [_method(name, data, settings, _predictions(data, test)) for name in losses]
     return Problem(
         name="diabetes", title="Diabetes", source="scikit-learn", rows=len(x), features=10, targets=["progression"],
-        train_rows=236, test_rows=88, judged_by="mae", methods=methods, notes=["A tiny training for tests."],
+        train_rows=236, test_rows=88, selected_by="mae", methods=methods, notes=["A tiny training for tests."],
         settings={"epochs": epochs, "batch_size": 32, "hidden_sizes": [16, 32, 16, 8], "learning_rates": [0.01]},
     )  # fmt: skip
 
@@ -71,43 +73,43 @@ def sine(losses: Sequence[str], *, epochs: int) -> Problem:
     trained = np.isin(np.arange(len(x)), folds[0][0])
     return Problem(
         name="sine", title="Sine", source="y = sin x", rows=len(x), features=1, targets=["y"], train_rows=len(x) // 2,
-        test_rows=len(x) // 2, judged_by="mae", methods=methods, settings={"epochs": 2 * epochs},
+        test_rows=len(x) // 2, selected_by="mae", methods=methods, settings={"epochs": 2 * epochs},
         truth=Truth(x=x.tolist(), y=y.tolist(), trained=trained.tolist()),
     )  # fmt: skip
 
 
 Shown = Callable[[np.ndarray], dict[str, Any]]
-"""What a figure shows of the winners' predictions of all rows, ``(folds, rows)``."""
+"""Makes fields of a method from the winners' predictions of all rows, ``(folds, rows)``."""
 
 
 def _method(name: str, data: StackData, shared: TrainSettings, shown: Shown) -> Method:
-    spec, settings = registry[name], replace(shared, loss=name)
+    spec, settings = REGISTERED[name], replace(shared, loss=name)
     models = Models.grid(folds=range(3), seeds=(1,), learning_rates=(1e-2,), parameters=spec.grid or None)
     components = np.full((len(models), settings.epochs, 3), np.nan)
 
-    def observe(epoch: int, places: np.ndarray, networks: StackedMLP) -> None:
-        components[places, epoch] = _components(data, models.fold[places].tolist(), networks)
+    def observe(epoch: int, indices: np.ndarray, networks: StackedMLP) -> None:
+        components[indices, epoch] = _components(data, models.fold[indices].tolist(), networks)
 
     start = time.perf_counter()
     history = train(data, models, settings, observe=observe)
     chosen = {metric: select(history, models, metric) for metric in METRICS}
     winners = chosen["mae"].model
-    everything = np.stack([_predict(data, fold, history.best.module(place)) for fold, place in enumerate(winners.tolist())])
+    everything = np.stack([_predict(data, fold, history.best.module(index)) for fold, index in enumerate(winners.tolist())])
     return Method(
-        name=name, title=spec.title, parameter=spec.parameter, models=len(models), failed=int((history.failed_epoch >= 0).sum()),
+        loss=name, title=spec.title, parameter=spec.parameter, models=len(models), failed=int((history.failed_epoch >= 0).sum()),
         seconds=time.perf_counter() - start, scores={metric: one.of("test", metric).tolist() for metric, one in chosen.items()},
         chosen=_choices(models, chosen["mae"]),
         learning={metric: history.of("valid", metric)[winners].mean(0).tolist() for metric in METRICS},
-        components={part: components[winners, :, place].mean(0).tolist() for place, part in enumerate(("mae", "diff", "diffnorm"))},
+        components={part: components[winners, :, index].mean(0).tolist() for index, part in enumerate(("mae", "diff", "diffnorm"))},
         sensitivity=_sensitivity(history, models, spec.grid), **shown(everything),
     )  # fmt: skip
 
 
 def _choices(models: Models, chosen: Selection) -> list[Choice]:
     made = []
-    for fold, place, epoch in zip(chosen.fold.tolist(), chosen.model.tolist(), chosen.epoch.tolist(), strict=True):
-        parameter = None if models.parameter is None else float(models.parameter[place])
-        rate, decay = float(models.learning_rate[place]), float(models.weight_decay[place])
+    for fold, index, epoch in zip(chosen.fold.tolist(), chosen.model.tolist(), chosen.epoch.tolist(), strict=True):
+        parameter = None if models.parameter is None else float(models.parameter[index])
+        rate, decay = float(models.learning_rate[index]), float(models.weight_decay[index])
         made.append(Choice(fold=fold, learning_rate=rate, weight_decay=decay, parameter=parameter, epoch=epoch))
     return made
 
@@ -115,11 +117,11 @@ def _choices(models: Models, chosen: Selection) -> list[Choice]:
 def _sensitivity(history: History, models: Models, grid: Sequence[float]) -> list[ParameterScore]:
     found = []
     for value in grid:
-        places = np.flatnonzero(models.parameter == value)
+        indices = np.flatnonzero(models.parameter == value)
         part = History(
-            history.layout, *(getattr(history, n)[places] for n in ("metrics", "epochs_run", "failed_epoch", "best_epoch"))
+            history.layout, *(getattr(history, n)[indices] for n in ("metrics", "epochs_run", "failed_epoch", "best_epoch"))
         )
-        scores = {metric: select(part, models.take(places), metric).of("test", metric).tolist() for metric in METRICS}
+        scores = {metric: select(part, models.take(indices), metric).of("test", metric).tolist() for metric in METRICS}
         found.append(ParameterScore(value=value, scores=scores))
     return found
 
@@ -130,7 +132,7 @@ def _scaled(data: StackData, fold: int) -> torch.Tensor:
 
 
 def _predict(data: StackData, fold: int, network: torch.nn.Module) -> np.ndarray:
-    """Of all rows, in the units of the table."""
+    """Return predictions of all rows in the units of the table."""
     labels = data.folds[fold].labels
     with torch.no_grad():
         out = network(_scaled(data, fold))
@@ -138,7 +140,7 @@ def _predict(data: StackData, fold: int, network: torch.nn.Module) -> np.ndarray
 
 
 def _components(data: StackData, folds: list[int], networks: StackedMLP) -> np.ndarray:
-    """MAE, variance of errors and one minus correlation of every network on the validation rows of its fold, ``(G, 3)``."""
+    """Return MAE, variance of errors and one minus correlation of every network on the validation rows of its fold, ``(G, 3)``."""
     rows = [data.folds[fold].valid for fold in folds]
     features = [_scaled(data, fold)[index] for fold, index in zip(folds, rows, strict=True)]
     predicted = networks(torch.stack(features)).predictions[:, :, 0]

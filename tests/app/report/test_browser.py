@@ -1,4 +1,4 @@
-"""The page in a real browser: it works by mouse and by keyboard, fits a phone, says no error and asks for nothing."""
+"""The page in a real browser: mouse and keyboard work, it fits a phone, and it logs no error and requests nothing."""
 
 import json
 import re
@@ -14,12 +14,12 @@ pytestmark = pytest.mark.xdist_group("report")
 FIRST_COLUMN = "[...document.querySelectorAll('table.scores')[0].tBodies[0].rows].map(row => row.cells[{}].dataset.value)"
 
 
-def column(browser: Browser, place: int) -> list[float]:
-    return [float(value) for value in browser.run(FIRST_COLUMN.format(place))]
+def column(browser: Browser, index: int) -> list[float]:
+    return [float(value) for value in browser.run(FIRST_COLUMN.format(index))]
 
 
-def order(browser: Browser, place: int) -> str:
-    return str(browser.run(f"document.querySelector('table.scores').tHead.rows[0].cells[{place}].getAttribute('aria-sort')"))
+def order(browser: Browser, index: int) -> str:
+    return str(browser.run(f"document.querySelector('table.scores').tHead.rows[0].cells[{index}].getAttribute('aria-sort')"))
 
 
 @pytest.fixture
@@ -30,25 +30,25 @@ def opened(browser: Browser, page: Path) -> Browser:
 
 @pytest.fixture(autouse=True)
 def silent(browser: Browser) -> Iterator[None]:
-    """Nothing may be said or fetched in any test, whatever was clicked; looked at after it."""
+    """After every test, check that nothing was logged or fetched, whatever was clicked."""
     yield
-    assert browser.said == []
+    assert browser.logged == []
     assert len(browser.requests) == 1, browser.requests
     assert browser.requests[0].startswith("file://")
     browser.run("try { localStorage.clear() } catch {}")
 
 
 def test_requests_and_errors_would_be_seen(browser: Browser, page: Path, tmp_path: Path) -> None:
-    """The same page without its policy, with a picture from elsewhere and an error: both are noticed."""
+    """Open the page without its policy, with an image from elsewhere and an error: both are noticed."""
     text = re.sub(r"<meta http-equiv.*?>", "", page.read_text()).replace("<main", "<img src='absent.png' alt=''><main")
-    (tmp_path / "bad.html").write_text(text.replace('"use strict";', '"use strict"; console.error("heard");'))
+    (tmp_path / "bad.html").write_text(text.replace('"use strict";', '"use strict"; console.error("logged");'))
     browser.open(tmp_path / "bad.html")
     assert [url.rsplit("/", 1)[1] for url in browser.requests] == ["bad.html", "absent.png"]
-    assert any("heard" in said for said in browser.said)
+    assert any("logged" in entry for entry in browser.logged)
     browser.open(page)
 
 
-def test_it_opens_sorted_by_the_metric_that_judges(opened: Browser) -> None:
+def test_it_opens_sorted_by_the_selection_metric(opened: Browser) -> None:
     assert order(opened, 1) == "ascending"
     assert column(opened, 1) == sorted(column(opened, 1))
 
@@ -62,7 +62,7 @@ def test_headings_sort_by_mouse(opened: Browser) -> None:
     opened.click(heading.format(4))
     assert order(opened, 3) == "ascending"
     assert column(opened, 3) == sorted(column(opened, 3))
-    assert opened.run("document.getElementById('said').textContent") == "Sorted by Pearson, ascending"
+    assert opened.run("document.getElementById('status').textContent") == "Sorted by Pearson, ascending"
     opened.click(heading.format(1))
     names = opened.run(FIRST_COLUMN.format(0))
     assert names == sorted(names)
@@ -80,7 +80,7 @@ def test_headings_sort_by_keyboard(opened: Browser, key: str) -> None:
 
 
 def by_problem(selector: str, asked: str) -> str:
-    """A script that asks the elements of every problem something."""
+    """Return a script that evaluates an expression on the elements of every problem."""
     return f"[...document.querySelectorAll('.problem')].map(problem => [...problem.querySelectorAll('{selector}')].{asked})"
 
 
@@ -101,7 +101,7 @@ def test_methods_are_switched_off_and_on_in_all_figures_of_a_problem(opened: Bro
     assert opened.run(shown) == before
 
 
-def test_ranks_take_the_place_of_values(opened: Browser) -> None:
+def test_ranks_replace_values(opened: Browser) -> None:
     heights = "[...document.querySelector('[data-view]').closest('figure').querySelectorAll('.view')].map(v => v.offsetHeight > 0)"
     assert opened.run(heights) == [True, False]
     opened.click("[data-view='1']")
@@ -110,11 +110,11 @@ def test_ranks_take_the_place_of_values(opened: Browser) -> None:
 
 
 def colours(browser: Browser) -> tuple[str, str, str]:
-    places = ("body", ".panel text", ".panel path[data-series=gar]")
-    background, ink, champion = (f"getComputedStyle(document.querySelector('{place}'))" for place in places)
-    script = f"[{background}.backgroundColor, {ink}.fill, {champion}.stroke]"
-    background, ink, champion = browser.run(script)
-    return background, ink, champion
+    selectors = ("body", ".panel text", ".panel path[data-series=gar]")
+    background, ink, line = (f"getComputedStyle(document.querySelector('{selector}'))" for selector in selectors)
+    script = f"[{background}.backgroundColor, {ink}.fill, {line}.stroke]"
+    background, ink, line = browser.run(script)
+    return background, ink, line
 
 
 def test_the_theme_follows_the_system_and_the_button(browser: Browser, page: Path) -> None:
@@ -159,7 +159,7 @@ def test_the_keyboard_reaches_everything_and_shows_where_it_is(opened: Browser) 
     assert opened.run(missed) == 0
 
 
-def test_names_and_roles_for_those_who_listen(opened: Browser) -> None:
+def test_names_and_roles_for_screen_readers(opened: Browser) -> None:
     opened.send("Accessibility.enable")
     nodes = [node for node in opened.send("Accessibility.getFullAXTree")["nodes"] if not node.get("ignored")]
     by_role: dict[str, list[str]] = {}
@@ -188,13 +188,13 @@ def test_strange_names_run_nothing(browser: Browser, hostile_page: Path) -> None
     assert browser.run("document.scripts.length") == 2
     assert "<script>alert(1)</script>" in browser.run("document.body.innerText")
     browser.click("table.scores thead th:nth-child(1) button")
-    browser.click("[data-toggle=other0]")
+    browser.click("[data-toggle=other-0]")
 
 
 def test_the_policy_is_in_force(opened: Browser) -> None:
-    """What a page of this policy may not do, it cannot: a script and a style put in later are refused."""
+    """Check that the browser enforces the policy: a script that is inserted later, and a request, are refused."""
     opened.run("document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.ran = 1'}))")
     assert opened.run("window.ran") is None
     assert opened.run("fetch('https://example.org/').then(() => 'fetched', () => 'refused')") == "refused"
-    assert len(opened.said) >= 2
-    opened.said.clear()
+    assert len(opened.logged) >= 2
+    opened.logged.clear()

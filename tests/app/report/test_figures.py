@@ -1,4 +1,4 @@
-"""Figures: all are drawn from real results, say in words what they show, and come out the same every time."""
+"""Figures: all are drawn from real results, described in words, and the same every time."""
 
 import re
 from dataclasses import replace
@@ -8,40 +8,40 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.path import Path as MplPath
+from matplotlib.transforms import Affine2D
 
 from gar.app.report import Method, Predictions, Problem, Results
-from gar.app.report.plots import plots_of
-from gar.app.report.plots.drawing import Plot, View, common_range, draw, drawing, png_of, point_beyond, svg_of
-from gar.app.report.plots.predictions import Pairs, _bias, pairs_of, ranks_of, spread, thin
-from gar.app.report.plots.training import _smooth
-from gar.app.report.style import looks_of
-from gar.app.report.summary import in_order
-from gar.app.report.svg import Cutter, _path
+from gar.app.report.drawing import Plot, View, common_range, draw, drawing, method_looks, png_of, point_beyond, svg_of
+from gar.app.report.page import in_order, plots_of
+from gar.app.report.prediction_plots import Pairs, _bias, pairs_of, ranks_of, spread, thin
+from gar.app.report.score_plots import _smooth
+from gar.app.report.svg import _path_data, panel_svg
 from tests.app.report.test_results import make_problem
 
 pytestmark = pytest.mark.xdist_group("report")
 
 
 def view_of(problem: Problem) -> View:
-    return View(problem, in_order(problem), looks_of(method.name for method in problem.methods))
+    return View(problem, in_order(problem), method_looks(problem.methods))
 
 
 def named(problem: Problem) -> dict[str, Plot]:
     return {plot.name: plot for plot in plots_of(view_of(problem))}
 
 
-def marks(problem: Problem, name: str, place: int) -> ElementTree.Element:
-    """A panel as the page gets it."""
+def marks(problem: Problem, name: str, index: int) -> ElementTree.Element:
+    """Return a panel as the page shows it."""
     view, plot = view_of(problem), named(problem)[name]
     with drawing():
-        svg = svg_of(draw(plot, view))
-    return ElementTree.fromstring(Cutter(svg, list(view.looks.values()), "x-").panel(plot, place))
+        axes = draw(plot, view).axes[index]
+        return ElementTree.fromstring(panel_svg(axes, plot.box(index), view.looks.values(), alt="words", clip="x-0"))
 
 
-def moved(data: str) -> np.ndarray:
-    """The points of a path that starts somewhere and then goes by steps."""
+def numbers_in(data: str) -> np.ndarray:
+    """Return the pairs of numbers in the data of a path."""
     numbers = re.findall(r"-?(?:\d+\.?\d*|\.\d+)", data.replace("h0", " "))
-    return np.cumsum(np.reshape([float(text) for text in numbers], (-1, 2)), axis=0)
+    return np.reshape([float(text) for text in numbers], (-1, 2))
 
 
 def test_a_table_and_a_curve_have_all_their_figures(results: Results) -> None:
@@ -54,16 +54,16 @@ def test_bare_scores_have_one_figure() -> None:
     assert set(named(make_problem({"mae": [1.0, 2.0], "gar": [1.0, 1.5]}))) == {"scores"}
 
 
-def test_words_tell_numbers_of_every_method(results: Results) -> None:
+def test_descriptions_contain_numbers_of_every_method(results: Results) -> None:
     for problem in results.problems:
         for plot in named(problem).values():
-            told = " ".join(panel.alt for panel in plot.panels)
+            described = " ".join(panel.alt for panel in plot.panels)
             assert plot.caption
             for method in plot.legend:
-                assert re.search(rf"{re.escape(method.title)}\D{{0,60}}\d", told), (plot.name, method.title)
+                assert re.search(rf"{re.escape(method.title)}\D{{0,60}}\d", described), (plot.name, method.title)
 
 
-def test_numbers_in_words_are_those_drawn(results: Results) -> None:
+def test_numbers_in_descriptions_are_those_drawn(results: Results) -> None:
     problem = results.problems[0]
     gar = next(method for method in problem.methods if method.name == "gar")
     assert gar.predictions is not None
@@ -81,37 +81,37 @@ def test_each_series_can_be_found_and_no_style_is_left(results: Results) -> None
     text = ElementTree.tostring(panel, encoding="unicode")
     assert "style=" not in text
     assert "currentColor" in text
-    assert "var(--gar)" in text
+    assert "var(--series-gar)" in text
     assert "#" not in text.replace("url(#x-", ""), "every colour is one of the page's own"
 
 
-def test_points_of_a_cloud_are_where_the_file_has_them(results: Results) -> None:
+def test_points_of_a_scatter_plot_are_where_the_file_has_them(results: Results) -> None:
     view, plot = view_of(results.problems[0]), named(results.problems[0])["predicted-values"]
     with drawing():
         svg = svg_of(draw(plot, view))
     space = "{http://www.w3.org/2000/svg}"
     group = next(element for element in ElementTree.fromstring(svg).iter(f"{space}g") if element.get("id") == "gar")
     expected = [(float(use.get("x", "")), float(use.get("y", ""))) for use in group.iter(f"{space}use")]
-    panel = ElementTree.fromstring(Cutter(svg, list(view.looks.values()), "").panel(plot, 0))
+    panel = marks(results.problems[0], "predicted-values", 0)
     path = next(element for element in panel.iter("path") if element.get("data-series") == "gar")
-    found = moved(path.get("d", ""))
+    found = numbers_in(path.get("d", ""))
     assert len(found) == 88
     np.testing.assert_allclose(found, expected, atol=0.051)
 
 
 def test_paths_keep_their_shape() -> None:
-    assert (
-        _path("M 0 1.234 \nL 10 2 \nL 20.06 -3 \nz \nM 1 1 \nC 1 2 3 4 5 6 \nL 7 8") == "M0 1.2l10 .8 10.1-5zM1 1C1 2 3 4 5 6l2 2"
-    )
-    assert _path("M 0 1 L 2 3", 10.0, 20.0) == "M10 21l2 2"
+    points = [(0, 1.234), (10, 2), (20.06, -3), (0, 0), (1, 1), (1, 2), (3, 4), (5, 6), (7, 8)]
+    path = MplPath(points, [1, 2, 2, 79, 1, 4, 4, 4, 2])
+    assert _path_data(path.iter_segments(simplify=False)) == "M0 1.2l10 .8 10.1-5zM1 1C1 2 3 4 5 6l2 2"
+    moved_line = MplPath([(0, 1), (2, 3)]).iter_segments(Affine2D().translate(10.0, 20.0), simplify=False)
+    assert _path_data(moved_line) == "M10 21l2 2"
 
 
 def test_lines_do_not_drift() -> None:
-    """Steps are counted between rounded points, so that errors do not add up along a line."""
+    """Steps lead from rounded point to rounded point, so that rounding errors do not add up along a line."""
     points = np.random.default_rng(0).uniform(0, 300, size=(500, 2)).round(6)
-    data = "M " + " L ".join(f"{x} {y}" for x, y in points)
-    start, steps = _path(data).split("l")
-    np.testing.assert_allclose(moved(f"{start} {steps}"), points, atol=0.0501)
+    start, steps = _path_data(MplPath(points).iter_segments(simplify=False)).split("l")
+    np.testing.assert_allclose(np.cumsum(numbers_in(f"{start} {steps}"), axis=0), points, atol=0.0501)
 
 
 def test_same_results_same_bytes(results: Results) -> None:
@@ -157,13 +157,13 @@ def test_several_targets_share_a_figure_and_missing_labels_are_left_out(results:
         assert svg_of(draw(plot, view_of(problem)))
 
 
-def test_ranks_are_places_in_the_order() -> None:
+def test_ranks_are_percentages_of_the_order() -> None:
     ranks = ranks_of(Predictions(true=[[10.0, 30.0, 20.0, float("nan")]], predicted=[[1.0, 2.0, 3.0, 4.0]]))
     np.testing.assert_allclose(ranks.true, [100 / 6, 500 / 6, 50])
     np.testing.assert_allclose(ranks.predicted, [100 / 6, 50, 500 / 6])
 
 
-def test_large_clouds_are_thinned_evenly() -> None:
+def test_large_scatter_plots_are_thinned_evenly() -> None:
     values = np.random.default_rng(0).normal(size=10_000)
     kept = values[thin(values, 500)]
     assert len(kept) == 500
@@ -177,7 +177,7 @@ def test_rows_with_one_label_stay_together() -> None:
     np.testing.assert_allclose(errors[labels == 6.0], np.mean(np.arange(70, 100) / 100))
 
 
-def test_grades_are_set_apart_and_measurements_left_alone() -> None:
+def test_grades_are_jittered_and_measurements_left_alone() -> None:
     grades = np.repeat([1.0, 2.0, 4.0], 20)
     moved_grades = spread(grades)
     assert len(np.unique(moved_grades)) == 60
@@ -190,7 +190,7 @@ def test_grades_are_set_apart_and_measurements_left_alone() -> None:
 def test_a_method_far_off_does_not_set_the_scale() -> None:
     groups = {name: np.array([value, value + 0.1]) for name, value in zip("abcde", (1.0, 1.1, 1.2, 0.9, 50.0), strict=True)}
     np.testing.assert_allclose(common_range(groups), (0.9, 1.3))
-    assert common_range(groups | {"gar": np.array([60.0])})[1] == 60.0, "the champion is shown however bad it is"
+    assert common_range(groups | {"gar": np.array([60.0])})[1] == 60.0, "GAR is shown however bad it is"
     assert common_range({}) == (0.0, 1.0)
 
 

@@ -1,4 +1,4 @@
-"""The page as a file: whole, self-contained, safe, and the same every time."""
+"""The page as a file: complete, self-contained, safe, and the same every time."""
 
 import base64
 import hashlib
@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from gar.app.report import Results, write_report
+from gar.app.report.drawing import method_looks
 from gar.app.report.page import _views
-from gar.app.report.style import looks_of
 from gar.app.report.summary import headline
 from gar.errors import InputError
 from tests.app.report.example import HOSTILE
@@ -24,7 +24,7 @@ LIMIT = 1_500_000
 
 
 class Tags(HTMLParser):
-    """All tags with their attributes, and the text of scripts and styles."""
+    """Collects all tags with their attributes, and the text of scripts and styles."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ def test_the_page_is_small_beside_its_data(page: Path) -> None:
 
 
 def test_points_are_fewer_where_there_are_many_problems(results: Results) -> None:
-    looks = looks_of(method.name for method in results.problems[0].methods)
+    looks = method_looks(results.problems[0].methods)
     many = _views(replace(results, problems=[*results.problems] * 40), looks)[0]
     few = _views(results, looks)[0]
     assert few.points > 5 * many.points >= 500
@@ -84,7 +84,7 @@ def test_nothing_is_fetched(page: Path) -> None:
     assert "url(" not in tags.inside["style"][0]
 
 
-def test_links_to_figures_and_places_lead_somewhere(page: Path) -> None:
+def test_links_lead_to_figures_and_sections(page: Path) -> None:
     tags = Tags(page.read_text())
     ids = [attributes["id"] for _, attributes in tags.found if "id" in attributes]
     assert len(ids) == len(set(ids))
@@ -121,7 +121,7 @@ def test_the_table_holds_the_means(page: Path, results: Results) -> None:
                 assert repr(float(np.mean(values))) in cells
 
 
-def test_the_data_travel_with_the_page(page: Path, results: Results) -> None:
+def test_the_page_contains_the_data(page: Path, results: Results) -> None:
     data = json.loads(Tags(page.read_text()).inside["script"][0])
     assert data == json.loads(results.to_json())
 

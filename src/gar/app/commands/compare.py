@@ -115,6 +115,7 @@ def _problem(data: str, columns: dict[str, Any], form: dict[str, Any]) -> "Sourc
 
 def _run(problems: "list[Source | str]", options: "Options", out: Path, given: dict[str, Any]) -> None:
     from gar.app.compare import compare_and_report
+    from gar.app.report.terminal import print_results
     from gar.search import RunContext
 
     if out.exists() and not out.is_dir():

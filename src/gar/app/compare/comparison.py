@@ -201,7 +201,7 @@ def _problem(
         targets=source.targets,
         train_rows=round(sum(len(train) for train, _, _ in prepared.parts) / len(prepared.parts)),
         test_rows=test_rows,
-        judged_by=options.metric,
+        selected_by=options.metric,
         settings=settings,
         methods=sorted(methods, key=lambda method: (order.index(method.family), list(LOSSES).index(method.loss))),
         notes=(*prepared.notes, *notes),

@@ -143,7 +143,7 @@ def _problem(name: str, data: StackData, options: Options, methods: list[Method]
         targets=("y",),
         train_rows=len(fold.train),
         test_rows=len(fold.valid),
-        judged_by=_METRIC,
+        selected_by=_METRIC,
         settings={key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
         | {"seeds": list(SEEDS), "split_seed": options.seed},
         methods=methods,

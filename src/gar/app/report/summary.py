@@ -1,194 +1,241 @@
-"""What the numbers of a comparison say: means, who is best, gains, p-values, and one honest sentence."""
+"""Findings of a comparison: means, rankings, gains with p-values, one honest sentence, and the tables of the page."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from gar.app.report.results import Method, Problem, Results
-from gar.app.report.style import BASELINE, CHAMPION, METRICS, decimals, number, printable, probability
-from gar.statistics import corrected_resampled_t, percent_gain, two_sample_t
+from gar.app.report.formatting import NOTHING, decimals, number, percent, printable, probability
+from gar.app.report.results import Method, ParameterScore, Problem, Results
+from gar.registry import BASELINE, LOSSES, METHOD_OF_INTEREST, METRICS
+from gar.statistics import Comparison, compare_scores
 
-CHANCE = 0.05
-"""A p-value below this is called a difference."""
+INTEREST = LOSSES[METHOD_OF_INTEREST].title
 
 
 @dataclass(frozen=True)
 class Score:
-    """Mean and standard deviation (divided by their number, as in the paper) over folds; NaN where nothing was measured."""
+    """Mean and standard deviation (divided by the number of folds, as in the paper); NaN where nothing was measured."""
 
     mean: float
     sd: float
 
 
-def score(method: Method, metric: str) -> Score:
+def score(method: Method | ParameterScore, metric: str) -> Score:
+    """Return mean and standard deviation over the folds with a finite test score."""
     values = np.asarray(method.scores.get(metric, ()), dtype=np.float64)
     values = values[np.isfinite(values)]
     return Score(float(values.mean()), float(values.std())) if len(values) else Score(math.nan, math.nan)
 
 
+def score_texts(problem: Problem, method: Method, metric: str) -> tuple[str, str]:
+    """Return mean and standard deviation with as many decimals as the whole column; three for metrics of at most one."""
+    larger, one = METRICS[metric].larger_is_better, score(method, metric)
+    digits = 3 if larger else decimals(score(other, metric).mean for other in problem.methods)
+    return number(one.mean, digits), f"({number(one.sd, digits)})"
+
+
 def metrics_of(problem: Problem) -> list[str]:
-    """Metrics that any method has, in the usual order."""
+    """Return the metrics that any method has, in the usual order."""
     return [name for name in METRICS if any(method.scores.get(name) for method in problem.methods)]
 
 
 def ranking(methods: Sequence[Method], metric: str) -> list[Method]:
-    """The best mean first; methods without one are left out."""
+    """Return the methods with a mean test score, the best first."""
     scored = [method for method in methods if math.isfinite(score(method, metric).mean)]
-    return sorted(scored, key=lambda method: score(method, metric).mean, reverse=METRICS[metric][1])
+    return sorted(scored, key=lambda method: score(method, metric).mean, reverse=METRICS[metric].larger_is_better)
 
 
-def in_order(problem: Problem) -> list[Method]:
-    """The champion, the baseline, then the others as they come."""
-    first = {CHAMPION: 0, BASELINE: 1}
-    return sorted(problem.methods, key=lambda method: first.get(method.loss, 2))
+def methods_of_interest(problem: Problem) -> list[Method]:
+    """Return the method of interest of every family, the best first by the selection metric."""
+    found = [method for method in problem.methods if method.loss == METHOD_OF_INTEREST]
+    order = ranking(found, problem.selected_by)
+    return order + [method for method in found if method not in order]
 
 
-def champions_of(problem: Problem) -> list[Method]:
-    """GAR of every kind of model, the best first by the metric that judges."""
-    champions = [method for method in problem.methods if method.loss == CHAMPION]
-    order = ranking(champions, problem.judged_by)
-    return order + [method for method in champions if method not in order]
+def method_of_interest(problem: Problem) -> Method | None:
+    """Return the best method of interest; None if there is none."""
+    return next(iter(methods_of_interest(problem)), None)
 
 
-def champion_of(problem: Problem) -> Method | None:
-    """The best of them; None if there is none."""
-    return next(iter(champions_of(problem)), None)
-
-
-def baseline_of(problem: Problem, champion: Method | None) -> Method | None:
-    """The baseline of the champion's own family: what it gains shall be due to the loss."""
-    own = [method for method in problem.methods if champion is not None and method.family == champion.family]
-    return next((method for method in own if method.loss == BASELINE), None)
-
-
-def places_of(problem: Problem, metric: str) -> int:
-    """Decimals for a column of means; three for what is at most one."""
-    return 3 if METRICS[metric][1] else decimals(score(method, metric).mean for method in problem.methods)
-
-
-@dataclass(frozen=True)
-class Duel:
-    """A champion against one rival by one metric."""
-
-    rival: Method
-    gain: float
-    """Percent by which the champion's mean is better."""
-    p: float
-    """Of Student's t-test of two samples, as in the paper, which takes folds for independent."""
-    p_corrected: float
-    """Of the corrected resampled t-test, which knows that folds share training rows."""
-
-    @property
-    def is_clear(self) -> bool:
-        """Whether the corrected test finds a difference."""
-        return self.p_corrected < CHANCE
-
-
-def duel(problem: Problem, metric: str, rival: Method, champion: Method | None = None) -> Duel:
-    """Of folds in which both have a value; NaN where the champion (None is the best) or values are missing."""
-    champion = champion or champion_of(problem)
-    pairs = [] if champion is None else list(zip(champion.scores.get(metric, ()), rival.scores.get(metric, ()), strict=False))
-    pairs = [(mine, theirs) for mine, theirs in pairs if math.isfinite(mine) and math.isfinite(theirs)]
-    if not pairs:
-        return Duel(rival, math.nan, math.nan, math.nan)
-    mine, theirs = ([float(pair[place]) for pair in pairs] for place in (0, 1))
-    rows = {"train_rows": problem.train_rows, "test_rows": problem.test_rows}
-    return Duel(
-        rival=rival,
-        gain=percent_gain(mine, theirs, larger_is_better=METRICS[metric][1]),
-        p=two_sample_t(mine, theirs),
-        p_corrected=corrected_resampled_t(mine, theirs, **rows) if min(rows.values()) > 0 else math.nan,
-    )
+def baseline_of(problem: Problem, method: Method | None) -> Method | None:
+    """Return the baseline of the method's own family, so that a gain is due to the loss."""
+    own = [other for other in problem.methods if method is not None and other.family == method.family]
+    return next((other for other in own if other.loss == BASELINE), None)
 
 
 def best_rival(problem: Problem, metric: str) -> Method | None:
-    """The best method of any family that is not GAR."""
-    order = ranking([method for method in problem.methods if method.loss != CHAMPION], metric)
+    """Return the best method of any family with another loss than the method of interest."""
+    order = ranking([method for method in problem.methods if method.loss != METHOD_OF_INTEREST], metric)
     return order[0] if order else None
 
 
+def compare_methods(problem: Problem, metric: str, rival: Method, method: Method | None = None) -> Comparison:
+    """Compare a method (None is the best method of interest) with a rival; all values are NaN if either has no scores."""
+    method = method or method_of_interest(problem)
+    mine, theirs = (one.scores.get(metric, ()) if one else () for one in (method, rival))
+    folds = min(len(mine), len(theirs))
+    rows = {"train_rows": problem.train_rows, "test_rows": problem.test_rows}
+    return compare_scores(mine[:folds], theirs[:folds], larger_is_better=METRICS[metric].larger_is_better, **rows)
+
+
 def headline(results: Results) -> str:
-    """The finding in one sentence, whoever wins."""
+    """Return the finding in one sentence, whichever method is best."""
     if len(results.problems) == 1:
         return verdict(results.problems[0])
-    decided = [problem for problem in results.problems if champion_of(problem) and best_rival(problem, problem.judged_by)]
-    won = [problem for problem in decided if _winner(problem).loss == CHAMPION]
-    lost = [problem for problem in decided if problem not in won]
+    known = [problem for problem in results.problems if method_of_interest(problem)]
+    decided = [(problem, rival) for problem in known if (rival := best_rival(problem, problem.selected_by))]
+    winners = [ranking(problem.methods, problem.selected_by)[0] for problem, _ in decided]
+    won = [pair for pair, winner in zip(decided, winners, strict=True) if winner.loss == METHOD_OF_INTEREST]
+    lost = [(problem, winner) for (problem, _), winner in zip(decided, winners, strict=True) if winner.loss != METHOD_OF_INTEREST]
     if not decided:
-        return f"{len(results.problems)} problems were compared; GAR met no rival on any of them."
-    clear = sum(_against_best(problem).is_clear for problem in won)
-    text = f"GAR has the best mean test score on {len(won)} of {len(decided)} problems"
+        return f"{len(results.problems)} problems were compared; {INTEREST} has no rival on any of them."
+    clear = sum(compare_methods(problem, problem.selected_by, rival).is_clear for problem, rival in won)
+    text = f"{INTEREST} has the best mean test score on {len(won)} of {len(decided)} problems"
     if won:
         some = {0: "none", len(won): "all" if len(won) > 1 else "it"}.get(clear, str(clear))
         text += f", on {some}{' of these' if len(won) > 1 or not clear else ''} by more than chance explains"
     if lost:
-        named = ", ".join(f"{printable(problem.title)} (to {printable(_winner(problem).title)})" for problem in lost)
+        named = ", ".join(f"{printable(problem.title)} (to {printable(winner.title)})" for problem, winner in lost)
         text += f"; it does not win on {named}"
     return f"{text}."
 
 
 def verdict(problem: Problem) -> str:
-    """What was found on one problem, by the metric it is judged by."""
-    metric = problem.judged_by
-    order, champion = ranking(problem.methods, metric), champion_of(problem)
+    """Return the finding on one problem in a sentence, by its selection metric."""
+    metric, order, method = problem.selected_by, ranking(problem.methods, problem.selected_by), method_of_interest(problem)
+    rival, title, table = best_rival(problem, metric), f"test {METRICS[metric].title}", printable(problem.title)
     if not order:
-        return f"No method has a test {METRICS[metric][0]} on {printable(problem.title)}."
-    best = f"{_superlative(metric)} test {METRICS[metric][0]} on {printable(problem.title)}"
-    if champion is None or champion not in order:
-        return f"{printable(order[0].title)} has the {best}, {_value(problem, order[0])}; there is no result of GAR."
-    if best_rival(problem, metric) is None:
-        reached = f"{METRICS[metric][0]} of {_value(problem, champion)} on {printable(problem.title)}"
-        return f"{printable(champion.title)} reaches a test {reached}; it met no rival."
-    return _won(problem, champion, best) if order[0] is champion else _lost(problem, champion, order, best)
+        return f"No method has a {title} on {table}."
+    extreme = "highest" if METRICS[metric].larger_is_better else "lowest"
+    best = f"{printable(order[0].title)} has the {extreme} {title} on {table}"
+    value = " ".join(score_texts(problem, order[0], metric))
+    if method is None or method not in order:
+        return f"{best}, {value}; there is no result of {INTEREST}."
+    if rival is None:
+        return f"{printable(method.title)} reaches a {title} of {value} on {table}; it has no rival."
+    if order[0] is method:
+        baseline = baseline_of(problem, method)
+        gain = "" if baseline is None or baseline is rival else f"{_gain(problem, baseline)}, and "
+        return f"{best}: {value}, {gain}{_gain(problem, rival, 'the best rival, ')}."
+    rank = f"number {order.index(method) + 1} of {len(order)} with {' '.join(score_texts(problem, method, metric))}"
+    return f"{INTEREST} does not win: {best}, {value}; {printable(method.title)} is {rank}, {_gain(problem, rival)}."
 
 
-def _won(problem: Problem, champion: Method, best: str) -> str:
-    text = f"{printable(champion.title)} has the {best}: {_value(problem, champion)}"
-    rival, baseline = _against_best(problem), baseline_of(problem, champion)
-    if baseline is not None and baseline is not rival.rival:
-        text += f", {_gain(duel(problem, problem.judged_by, baseline))}"
-        return f"{text}, and {_gain(rival, 'the best rival, ')}."
-    return f"{text}, {_gain(rival, 'the best rival, ')}."
-
-
-def _lost(problem: Problem, champion: Method, order: list[Method], best: str) -> str:
-    fight = _against_best(problem)
-    text = f"GAR does not win: {printable(order[0].title)} has the {best}, {_value(problem, order[0])}; "
-    text += f"{printable(champion.title)} is number {order.index(champion) + 1} of {len(order)} with {_value(problem, champion)}, "
-    return f"{text}{_gain(fight)}."
-
-
-def _gain(fight: Duel, prefix: str = "") -> str:
-    """Such as '3.1 % better than MAE (p = 0.012)'."""
-    name = f"{prefix}{printable(fight.rival.title)}"
-    doubt = "" if fight.is_clear or math.isnan(fight.p_corrected) else ", chance may explain it"
-    tested = "" if math.isnan(fight.p_corrected) else f" (corrected p {_equals(fight.p_corrected)}{doubt})"
-    if math.isnan(fight.gain):
+def _gain(problem: Problem, rival: Method, prefix: str = "") -> str:
+    """Return a text such as '3.1 % better than MAE (corrected p = 0.012)'."""
+    one, name = compare_methods(problem, problem.selected_by, rival), f"{prefix}{printable(rival.title)}"
+    doubt = "" if one.is_clear else ", chance may explain it"
+    equals = f"= {probability(one.p_corrected)}".replace("= <", "< ")
+    tested = "" if math.isnan(one.p_corrected) else f" (corrected p {equals}{doubt})"
+    if math.isnan(one.gain):
         return f"compared with {name}{tested}"
-    return f"{abs(fight.gain):.1f} % {'better' if fight.gain >= 0 else 'worse'} than {name}{tested}"
+    return f"{abs(one.gain):.1f} % {'better' if one.gain >= 0 else 'worse'} than {name}{tested}"
 
 
-def _equals(p: float) -> str:
-    text = probability(p)
-    return text.replace("<", "< ") if text.startswith("<") else f"= {text}"
+@dataclass(frozen=True)
+class Heading:
+    """The head of a column, with its order after a first click (the likely best on top), and its order as the table stands."""
+
+    title: str
+    first: str = "ascending"
+    order: str = "none"
 
 
-def _against_best(problem: Problem) -> Duel:
-    rival = best_rival(problem, problem.judged_by)
-    assert rival is not None, "asked only where there is a rival"
-    return duel(problem, problem.judged_by, rival)
+@dataclass(frozen=True)
+class Cell:
+    """The text of a cell, the value that sorts it, small text beside it, and its CSS class."""
+
+    text: str
+    value: str = ""
+    detail: str = ""
+    mark: str = ""
 
 
-def _winner(problem: Problem) -> Method:
-    return ranking(problem.methods, problem.judged_by)[0]
+@dataclass(frozen=True)
+class SortableTable:
+    """Headings, of which the first belongs to the methods, and a row of cells for every method."""
+
+    headings: Sequence[Heading]
+    rows: Sequence[tuple[Method, Sequence[Cell]]]
 
 
-def _superlative(metric: str) -> str:
-    return "highest" if METRICS[metric][1] else "lowest"
+def score_table(problem: Problem) -> SortableTable:
+    """Return mean and standard deviation of every method by every metric, the best first by the selection metric."""
+    metrics, order = metrics_of(problem), ranking(problem.methods, problem.selected_by)
+    order += [method for method in problem.methods if method not in order]
+    headings = [Heading("Method")]
+    for metric in metrics:
+        first = "descending" if METRICS[metric].larger_is_better else "ascending"
+        headings.append(Heading(METRICS[metric].title, first, first if metric == problem.selected_by else "none"))
+    rows = [(method, [*(_score_cell(problem, method, metric) for metric in metrics), *_effort(method)]) for method in order]
+    return SortableTable([*headings, Heading("Models"), Heading("Seconds")], rows)
 
 
-def _value(problem: Problem, method: Method) -> str:
-    places, one = places_of(problem, problem.judged_by), score(method, problem.judged_by)
-    return f"{number(one.mean, places)} ({number(one.sd, places)})"
+def _score_cell(problem: Problem, method: Method, metric: str) -> Cell:
+    mean, sd = score_texts(problem, method, metric)
+    mark = "best" if method in ranking(problem.methods, metric)[:1] else ""
+    return Cell(mean, _sortable(score(method, metric).mean), sd, mark)
+
+
+def _sortable(value: float) -> str:
+    return repr(value) if math.isfinite(value) else ""
+
+
+def _effort(method: Method) -> list[Cell]:
+    failed = f"{method.failed} failed" if method.failed else ""
+    seconds = Cell(number(method.seconds, 1), _sortable(method.seconds))
+    return [Cell(f"{method.models:,}", str(method.models), failed), seconds]
+
+
+def gain_table(problem: Problem) -> SortableTable | None:
+    """Return the gain of the method of interest of every family over its rivals in percent, with both p-values."""
+    metrics, methods = metrics_of(problem), methods_of_interest(problem)
+    best = {metric: best_rival(problem, metric) for metric in metrics}
+    several = len(methods) > 1
+    rows = []
+    for method in methods:
+        for rival in _rivals(problem, method, [one for one in best.values() if one is not None]):
+            cells = [_gain_cell(compare_methods(problem, name, rival, method), is_best=rival is best[name]) for name in metrics]
+            name = [Cell(printable(method.title), printable(method.title).lower())] if several else []
+            rows.append((rival, [*name, *cells]))
+    headings = [Heading(f"{INTEREST} against"), *([Heading(f"{INTEREST} by")] if several else [])]
+    return SortableTable([*headings, *(Heading(METRICS[name].title, "descending") for name in metrics)], rows) if rows else None
+
+
+def _rivals(problem: Problem, method: Method, best: Sequence[Method]) -> list[Method]:
+    """Return the rivals of the method's own family, the baseline first, then the best of other families."""
+    order = [one for one in ranking(problem.methods, problem.selected_by) if one.loss != METHOD_OF_INTEREST]
+    own = [one for one in order if one.family == method.family]
+    return sorted(own, key=lambda one: one.loss != BASELINE) + [one for one in order if one in best and one not in own]
+
+
+def _gain_cell(one: Comparison, *, is_best: bool = False) -> Cell:
+    mark = ("gain" if one.gain > 0 else "loss") if one.is_clear else "unclear"
+    tests = f"p {probability(one.p)} / {probability(one.p_corrected)}"
+    return Cell(percent(one.gain), _sortable(one.gain), tests, f"{mark} rival" if is_best else mark)
+
+
+def overview(results: Results) -> Iterator[dict[str, Any]]:
+    """Yield one line for every problem: the best method, and the gains over the baseline and over the best rival."""
+    for problem in results.problems:
+        metric, order = problem.selected_by, ranking(problem.methods, problem.selected_by)
+        method = method_of_interest(problem)
+        winner = f"{printable(order[0].title)} {score_texts(problem, order[0], metric)[0]}" if order else NOTHING
+        rank = f"{order.index(method) + 1} of {len(order)}" if method in order else NOTHING
+        rivals = (baseline_of(problem, method), best_rival(problem, metric))
+        cells = [_gain_cell(compare_methods(problem, metric, rival)) if method and rival else Cell(NOTHING) for rival in rivals]
+        yield {"title": printable(problem.title), "metric": METRICS[metric].title, "winner": winner, "rank": rank, "cells": cells}
+
+
+def setting_text(value: Any) -> str:
+    """Return the value of a setting in words."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}: {setting_text(item)}" for name, item in value.items()) or "none"
+    if isinstance(value, list | tuple):
+        return ", ".join(setting_text(item) for item in value) or "none"
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "none"}[value]
+    return f"{value:g}" if isinstance(value, float) else str(value)

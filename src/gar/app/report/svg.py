@@ -1,169 +1,164 @@
-"""A drawn figure, cut into panels for a page: small, in the page's colours, each method's marks under its name.
+"""Panels of a figure for a page: small SVG elements in the page's colours, with the marks of each method under its key.
 
-The marks keep their place; only what a page does not need goes: names, styles (which a strict page would refuse), digits.
+Matplotlib's own SVG is many times larger, and full of inline styles, which the content policy of the page forbids.
 """
 
-import re
-from collections.abc import Iterable, Mapping
-from xml.etree import ElementTree
+from collections.abc import Iterable
+from typing import Any
+from xml.etree.ElementTree import Element, SubElement, tostring
 
-from gar.app.report.plots.drawing import Plot
-from gar.app.report.style import GRID, INK, MUTED, Look
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backend_bases import GraphicsContextBase as Context
+from matplotlib.backend_bases import RendererBase
+from matplotlib.colors import to_hex
+from matplotlib.path import Path
+from matplotlib.text import Text
+from matplotlib.transforms import Affine2D, Transform
 
-Element = ElementTree.Element
-_SPACE = "{http://www.w3.org/2000/svg}"
-_LINK = "{http://www.w3.org/1999/xlink}href"
-_COMMAND = re.compile(r"([MLCHz])([^MLCHz]*)")
-_LEFT_OUT = {"font-family", "stroke-dashoffset", "stroke-linejoin", "stroke-linecap"}
-"""The page has its own font, and ends and corners of thin lines look alike in any shape."""
-_CIRCLE = re.compile(r"M 0 ([\d.]+) (?:C [-\d. ]+){8}z ?")
+from gar.app.report.drawing import GRID, INK, MUTED, Look
+
+_LETTERS = {Path.MOVETO: "M", Path.CURVE3: "Q", Path.CURVE4: "C"}
+_ANCHORS = {"left": "start", "center": "middle", "right": "end"}
 
 
-class Cutter:
-    """Cuts panels out of one figure.
+def panel_svg(axes: Axes, box: tuple[float, float, float, float], looks: Iterable[Look], *, alt: str, clip: str) -> str:
+    """Return one panel of a drawn figure as an SVG element; call it within :func:`gar.app.report.drawing.drawing`.
 
     Args:
-        svg: of :func:`gar.app.report.plots.drawing.svg_of`.
-        looks: the methods' looks; their colours become variables of the page.
-        prefix: for ids, so that those of several figures do not meet.
+        axes: of the panel.
+        box: left, top, width and height of the panel in the figure.
+        looks: of all methods; their colours become variables of the page.
+        alt: the panel in words.
+        clip: an id for the frame of the axes, unique on the page.
     """
+    renderer = _PanelRenderer(axes, looks, clip)
+    axes.draw(renderer)
+    root = Element("svg", {"viewBox": " ".join(map(_tenths, box)), "role": "img", "aria-label": alt, "fill": "none"})
+    renderer.add_to(root)
+    return tostring(root, encoding="unicode")
 
-    def __init__(self, svg: bytes, looks: Iterable[Look], prefix: str) -> None:
-        root = ElementTree.fromstring(svg)
-        self._prefix = prefix
-        self._by_id = {element.get("id"): element for element in root.iter() if element.get("id")}
-        self._series = {look.key for look in looks}
-        self._colours: Mapping[str, str] = {INK: "currentColor", MUTED: "var(--muted)", GRID: "var(--grid)"} | {
-            look.light: f"var(--{look.key})" for look in looks
-        }
 
-    def panel(self, plot: Plot, place: int) -> str:
-        """The panel at this place as an element of a page."""
-        box = " ".join(_short(value) for value in plot.box(place))
-        root = Element("svg", {"viewBox": box, "role": "img", "aria-label": plot.panels[place].alt, "fill": "none"})
-        marks = _gathered(self._converted(self._by_id[f"panel{place}"]))
-        used = [child for element in marks for child in element.iter() if child.get("clip-path")]
-        for number, name in enumerate(dict.fromkeys(str(child.get("clip-path")) for child in used)):
-            clip = f"{self._prefix}{place}c{number}"
-            root.append(self._clip(name, clip))
-            for child in used:
-                child.set("clip-path", child.get("clip-path", "").replace(name, f"url(#{clip})"))
-        root.extend(marks)
-        return ElementTree.tostring(root, encoding="unicode")
+class _PanelRenderer(RendererBase):
+    """Collects what matplotlib draws: marks of the same series and appearance become one SVG element."""
 
-    def _clip(self, reference: str, name: str) -> Element:
-        made = Element("clipPath", {"id": name})
-        rect = self._by_id[reference.removeprefix("url(#").removesuffix(")")][0]
-        made.append(Element("rect", {key: _short(float(value)) for key, value in rect.attrib.items()}))
+    def __init__(self, axes: Axes, looks: Iterable[Look], clip: str) -> None:
+        super().__init__()
+        self._width, self._height = map(float, axes.figure.bbox.size)  # in points, because figures have 72 dots per inch
+        self._flip = Affine2D().scale(1, -1).translate(0, self._height)
+        self._clip, self._frame = clip, axes.bbox.transformed(self._flip)
+        self._variables = {INK: "currentColor", MUTED: "var(--muted)", GRID: "var(--grid)"}
+        self._variables |= {to_hex(look.light): f"var(--series-{look.key})" for look in looks}
+        self._keys = {look.key for look in looks}
+        self._series = [""]
+        self._marks: dict[tuple[str, str, tuple[tuple[str, str], ...]], list[Any]] = {}
+
+    def get_canvas_width_height(self) -> tuple[float, float]:
+        return self._width, self._height
+
+    def open_group(self, s: str, gid: str | None = None) -> None:
+        self._series.append(gid if gid in self._keys else self._series[-1])
+
+    def close_group(self, s: str) -> None:
+        self._series.pop()
+
+    def draw_path(self, gc: Context, path: Path, transform: Transform, face: Any = None) -> None:
+        is_line = face is None
+        clip = (0.0, 0.0, self._width, self._height) if is_line else None
+        segments = path.iter_segments(transform + self._flip, clip=clip, simplify=is_line and path.should_simplify)
+        self._add(gc, "path", self._painted(gc, face), _path_data(segments))
+
+    def draw_markers(
+        self, gc: Context, marker_path: Path, marker_trans: Transform, path: Path, trans: Transform, face: Any = None
+    ) -> None:
+        """Draw filled circles as dots of a round pen, which needs a tenth of the characters, and other markers as paths."""
+        attributes = self._painted(gc, face)
+        is_circle = marker_path.codes is not None and np.isin(Path.CURVE4, marker_path.codes)
+        if not is_circle or attributes.get("stroke", attributes.get("fill")) != attributes.get("fill"):
+            super().draw_markers(gc, marker_path, marker_trans, path, trans, face)
+            return
+        width = marker_path.get_extents(marker_trans).width + float(attributes.get("stroke-width", "0"))
+        attributes |= {"stroke": attributes.pop("fill"), "stroke-width": _tenths(width), "stroke-linecap": "round"}
+        centres = (trans + self._flip).transform(path.vertices)
+        dots = [_joined(np.rint(10 * centre), "M") + "h0" for centre in centres[np.isfinite(centres).all(1)]]  # lines of no length
+        self._add(gc, "path", attributes, "".join(dots))
+
+    def draw_text(
+        self, gc: Context, x: float, y: float, s: str, prop: Any, angle: float, ismath: Any = False, mtext: Text | None = None
+    ) -> None:
+        """Anchor text where it is aligned, because letters of the page's font have other widths."""
+        start, anchor = np.array([x, y]), "start"
+        if mtext is not None:
+            anchor = _ANCHORS[mtext.get_horizontalalignment()]
+            aligned = (mtext.get_transform() + self._flip).transform(mtext.get_unitless_position())
+            direction = np.array([np.cos(np.deg2rad(angle)), -np.sin(np.deg2rad(angle))])
+            start = start + (aligned - start) @ direction * direction
+        attributes = {"fill": self._colour(gc.get_rgb()), "font-size": f"{prop.get_size_in_points():g}", "text-anchor": anchor}
+        attributes |= {"font-weight": "bold"} if prop.get_weight() == "bold" else {}
+        where = {"x": _tenths(start[0]), "y": _tenths(start[1])}
+        where |= {"transform": f"rotate({-angle:g} {where['x']} {where['y']})"} if angle else {}
+        text = Element("text", where)
+        text.text = s
+        self._add(gc, "text", attributes, text)
+
+    def _painted(self, gc: Context, face: Any) -> dict[str, str]:
+        """Return fill, stroke and opacity as attributes."""
+        made, alpha = {}, float(gc.get_rgb()[3])
+        if face is not None:
+            made["fill"], alpha = self._colour(face), float(face[3]) if len(face) > 3 else alpha
+        if gc.get_linewidth():
+            made |= {"stroke": self._colour(gc.get_rgb()), "stroke-width": f"{gc.get_linewidth():g}"}
+            if (dashes := gc.get_dashes()[1]) is not None:
+                made["stroke-dasharray"] = " ".join(f"{length:.3g}" for length in np.asarray(dashes, float))
+        if (alpha := gc.get_alpha() if gc.get_forced_alpha() else alpha) != 1:
+            made["opacity"] = f"{alpha:g}"
         return made
 
-    def _converted(self, element: Element) -> list[Element]:
-        """What an element becomes: groups without a meaning give way to what they hold."""
-        tag = element.tag.removeprefix(_SPACE)
-        if tag == "g":
-            return self._group(element)
-        if tag in ("path", "text"):
-            return self._mark(tag, element)
-        return []  # definitions are looked up where they are used
+    def _colour(self, colour: Any) -> str:
+        shown = to_hex(colour)
+        return self._variables.get(shown, shown)
 
-    def _group(self, element: Element) -> list[Element]:
-        inner = [made for child in element for made in self._converted(child)]
-        uses = element.findall(f"{_SPACE}use")
-        inner += self._markers(uses) if uses else []
-        attributes = self._attributes(element)
-        if element.get("id") in self._series:
-            attributes["data-series"] = str(element.get("id"))
-        if not attributes or not inner:
-            return inner
-        if len(inner) == 1 and not attributes.keys() & inner[0].keys():  # a group of one is that one
-            inner[0].attrib |= attributes
-            return inner
-        group = Element("g", attributes)
-        group.extend(inner)
-        return [group]
+    def _add(self, gc: Context, tag: str, attributes: dict[str, str], mark: Element | str) -> None:
+        if gc.get_clip_rectangle() is not None:
+            attributes["clip-path"] = f"url(#{self._clip})"
+        if ("fill" in attributes or "stroke" in attributes) and mark != "":
+            self._marks.setdefault((self._series[-1], tag, tuple(attributes.items())), []).append(mark)
 
-    def _mark(self, tag: str, element: Element) -> list[Element]:
-        attributes = self._attributes(element)
-        if tag == "path":
-            if "fill" not in attributes and "stroke" not in attributes:
-                return []
-            attributes["d"] = _path(element.get("d", ""))
-        made = Element(tag, attributes)
-        made.text = element.text if tag == "text" else None
-        return [made]
+    def add_to(self, root: Element) -> None:
+        """Append all marks to an element; those of no method come first."""
+        sides = {"x": self._frame.xmin, "y": self._frame.ymin, "width": self._frame.width, "height": abs(self._frame.height)}
+        frame = {name: _tenths(side) for name, side in sides.items()}
+        SubElement(SubElement(root, "clipPath", {"id": self._clip}), "rect", frame)
+        for (series, tag, attributes), marks in sorted(self._marks.items(), key=lambda item: item[0][0] != ""):
+            shared = ({"data-series": series} if series else {}) | dict(attributes)
+            if tag == "path":
+                SubElement(root, "path", shared | {"d": "".join(marks)})
+            else:
+                SubElement(root, "g", shared).extend(marks)
 
-    def _markers(self, uses: list[Element]) -> list[Element]:
-        """Equal markers as one path; filled circles as dots of a round pen, which takes a tenth of the room."""
-        shape = " ".join(self._by_id[uses[0].get(_LINK, "").removeprefix("#")].get("d", "").split())
-        attributes = self._attributes(uses[0])
-        circle = _CIRCLE.fullmatch(f"{shape} ")
-        places = [(float(use.get("x", "0")), float(use.get("y", "0"))) for use in uses]
-        if circle and "stroke" not in attributes:
-            pen = {"stroke-width": _short(2 * float(circle[1])), "stroke-linecap": "round", "stroke": attributes.pop("fill")}
-            if "fill-opacity" in attributes:
-                pen["stroke-opacity"] = attributes.pop("fill-opacity")
-            attributes |= pen
-            attributes["d"] = _path("".join(f"M {x} {y} H" for x, y in places))
+
+def _path_data(segments: Iterable[tuple[np.ndarray, Any]]) -> str:
+    """Return a path in tenths of a point; lines go by steps from rounded point to rounded point, which needs fewer digits."""
+    data, here, last = "", np.zeros(2), 0
+    for vertices, code in segments:
+        values = np.rint(10 * np.asarray(vertices))
+        if code == Path.CLOSEPOLY:
+            data += "z"
+        elif code == Path.LINETO:
+            data += _joined(values - here, "" if last == Path.LINETO else "l")
         else:
-            attributes["d"] = "".join(_path(shape, x, y) for x, y in places)
-        return [Element("path", {key: value for key, value in attributes.items() if key not in ("x", "y")})]
-
-    def _attributes(self, element: Element) -> dict[str, str]:
-        """Style and place as plain attributes, colours as the page's own."""
-        pairs = [rule.split(":", 1) for rule in element.get("style", "").split(";") if ":" in rule]
-        style = {name.strip(): value.strip() for name, value in pairs}
-        style = {name: value for name, value in style.items() if name not in _LEFT_OUT and value not in ("", "none")}
-        made = {name: self._colours.get(value, value.removesuffix("px")) for name, value in style.items()}
-        made |= {name: _short(float(element.get(name, "0"))) for name in ("x", "y") if element.get(name)}
-        if turned := re.match(r"rotate\((-?[1-9]\S*) ", element.get("transform", "")):
-            made["transform"] = f"rotate({turned[1]} {made['x']} {made['y']})"
-        if clip := element.get("clip-path"):
-            made["clip-path"] = clip
-        return made
+            data += _joined(values, _LETTERS[code])
+        here, last = here if code == Path.CLOSEPOLY else values[-2:], code
+    return data
 
 
-def _gathered(marks: list[Element]) -> list[Element]:
-    """What belongs to no method comes first: lines of one kind as one path, labels of one kind as one group."""
-    kinds: dict[tuple[str, ...], list[Element]] = {}
-    looks: dict[tuple[str, ...], dict[str, str]] = {}
-    for mark in (mark for mark in marks if not mark.get("data-series")):
-        look = {name: value for name, value in mark.attrib.items() if name not in ("d", "x", "y", "transform")}
-        kind = (mark.tag, *sum(sorted(look.items()), ()))
-        kinds.setdefault(kind, []).append(mark)
-        looks[kind] = look
-        mark.attrib = {name: value for name, value in mark.attrib.items() if name not in look}
-    made = []
-    for kind, alike in kinds.items():
-        if kind[0] == "path":
-            made.append(Element("path", looks[kind] | {"d": "".join(mark.get("d", "") for mark in alike)}))
-        else:
-            made.append(Element("g", looks[kind]))
-            made[-1].extend(alike)
-    return made + [mark for mark in marks if mark.get("data-series")]
+def _joined(tenths: np.ndarray, letter: str) -> str:
+    """Return a command with its numbers, separated only where it is necessary."""
+    numbers = "".join(text if text.startswith("-") else f" {text}" for text in (_tenths(value / 10) for value in tenths))
+    return letter + numbers.lstrip() if letter else numbers
 
 
-def _path(data: str, x: float = 0.0, y: float = 0.0) -> str:
-    """The same path, moved, in steps of a tenth of a point; by the way from point to point, which takes fewer digits.
-
-    ``H`` without a number is a dot: a line of no length, which a round pen shows.
-    """
-    made, here, last = "", (0, 0), ""
-    for command, numbers in _COMMAND.findall(data):
-        values = [round(10 * (float(number) + (y if place % 2 else x))) for place, number in enumerate(numbers.split())]
-        if command == "L" or (command == "M" and last == "H"):
-            way = "".join(_tenths(one - other, joined=True) for one, other in zip(values, here, strict=True))
-            made += way if last == "L" else f"{command.lower()}{way.lstrip()}"
-        else:
-            made += "h0" if command == "H" else command + "".join(_tenths(v, joined=place > 0) for place, v in enumerate(values))
-        here, last = (values[-2], values[-1]) if values else here, command
-    return made
-
-
-def _tenths(value: int, *, joined: bool) -> str:
-    """A tenth of a whole number, set apart from the number before it."""
-    text = f"{value / 10:g}".replace("0.", ".") if abs(value) < 10 else f"{value / 10:g}"
-    return f" {text}" if joined and value >= 0 else text
-
-
-def _short(value: float) -> str:
-    return _tenths(round(10 * value), joined=False)
+def _tenths(value: float) -> str:
+    """Return a number with one decimal, without a zero before or after the point."""
+    text = f"{round(10 * value) / 10:g}"
+    return text.replace("0.", ".", 1) if text.startswith(("0.", "-0.")) else text

@@ -2,9 +2,9 @@
 (() => {
   const root = document.documentElement;
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
-  const say = (text) => { document.getElementById("said").textContent = text; };
+  const announce = (text) => { document.getElementById("status").textContent = text; };
 
-  // Tables: a heading sorts by what its column means; values that are missing stay at the end.
+  // Tables: a heading sorts its column, the better values first; missing values stay at the end.
   const byValue = (column, sign) => (one, other) => {
     const [a, b] = [one, other].map((row) => row.children[column].dataset.value);
     if (a === "" || b === "") return (a === "") - (b === "");
@@ -17,7 +17,7 @@
     const order = opposite[heading.getAttribute("aria-sort")] || button.dataset.first;
     all("thead th", table).forEach((other) => other.setAttribute("aria-sort", other === heading ? order : "none"));
     body.append(...[...body.rows].sort(byValue(heading.cellIndex, order === "ascending" ? 1 : -1)));
-    say(`Sorted by ${button.textContent}, ${order}`);
+    announce(`Sorted by ${button.textContent}, ${order}`);
   };
   all("table.sortable thead button").forEach((button) => {
     button.addEventListener("click", () => sort(button.closest("th"), button));
@@ -39,11 +39,11 @@
     button.addEventListener("click", () => {
       const figure = button.closest("figure");
       all("[data-view]", figure).forEach((other) => other.setAttribute("aria-pressed", String(other === button)));
-      all(".view", figure).forEach((view, place) => { view.hidden = String(place) !== button.dataset.view; });
+      all(".view", figure).forEach((view, index) => { view.hidden = String(index) !== button.dataset.view; });
     });
   });
 
-  // Theme: the system's, until the reader says otherwise. Storage may be forbidden for a local file.
+  // Theme: that of the system until the reader chooses. Storage may be forbidden for a local file.
   const theme = document.getElementById("theme"), dark = window.matchMedia("(prefers-color-scheme: dark)");
   const stored = (value) => {
     try {
@@ -63,7 +63,7 @@
   dark.addEventListener("change", show);
   show();
 
-  // The numbers travel with the page.
+  // The page contains the results.
   document.getElementById("download").addEventListener("click", () => {
     const link = document.createElement("a");
     link.href = URL.createObjectURL(new Blob([document.getElementById("results").textContent], { type: "application/json" }));
