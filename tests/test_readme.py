@@ -15,7 +15,10 @@ import torch
 from gar.vision.torchvision_import import import_torchvision
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "reproduction/README.md", *(page for page in sorted((ROOT / "docs").rglob("*.md")) if "_build" not in page.parts)]
+PAGES = [
+    *(ROOT / "README.md", ROOT / "reproduction/README.md"),
+    *(page for page in sorted((ROOT / "docs").rglob("*.md")) if "_build" not in page.parts),
+]
 
 
 def blocks(page: Path) -> Iterator[tuple[str, str]]:
