@@ -6,7 +6,7 @@
 
 A chunk of m models costs, for every model, ``b + a / m``: work of its own, and a share of what is done once a step. Both are
 measured for every loss, network and batch size, as processor time, which a busy machine hardly changes. The simulation then
-deals out chunks as a search does: each to the first worker that is free.
+schedules chunks as a search does: each goes to the first free worker.
 """
 
 import argparse
@@ -24,10 +24,9 @@ import joblib
 import numpy as np
 import torch
 
-from gar.search import RunContext, search
+from gar.search import RunContext, one_thread, search
 from gar.search.grid import even_share
 from gar.search.records import Records
-from gar.search.tasks import one_thread
 from gar.stack import Models, StackData, TrainSettings, chunks, train
 from gar_reproduction.experiments import UNIT_EXPERIMENTS, units
 from gar_reproduction.unit import Unit, flops
@@ -53,7 +52,7 @@ class Work(NamedTuple):
         return self.alone + (models - 1) * self.beside
 
     def cut(self, workers: int) -> list[int]:
-        """Sizes of chunks, as a search on so many workers cuts them."""
+        """Return the sizes of chunks, as a search on this number of workers cuts them."""
         most = self.most
         if workers > 1:
             most = min(most, even_share(self.models, math.ceil(self.models / most), workers))
@@ -62,7 +61,7 @@ class Work(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Seconds on so many workers, and where those beyond an even share of the work come from."""
+    """Seconds of all searches, and where those beyond an even share of the work come from."""
 
     seconds: float
     small_chunks: float
@@ -80,7 +79,7 @@ class Outcome(NamedTuple):
 
 
 def simulate(grid: Sequence[Work], workers: int, driver_seconds: float) -> Outcome:
-    """Searches one after another, as ``gar reproduce all`` runs them."""
+    """Simulate searches one after another, as ``gar reproduce all`` runs them."""
     total, small, waiting, driver = 0.0, 0.0, 0.0, 0.0
     for work in grid:
         times = [work.chunk_seconds(size) for size in work.cut(workers)]
@@ -94,7 +93,7 @@ def simulate(grid: Sequence[Work], workers: int, driver_seconds: float) -> Outco
 
 
 def makespan(times: Sequence[float], workers: int, driver_seconds: float) -> float:
-    """List scheduling: the next chunk goes to the first worker that is free, once the driver has come to it."""
+    """Return the time of list scheduling: the next chunk goes to the first free worker, once the driver hands it out."""
     free = [0.0] * workers
     for number, seconds in enumerate(times, 1):
         start = max(heapq.heappop(free), number * driver_seconds)
@@ -125,7 +124,7 @@ def _signature(unit: Unit, data: StackData) -> tuple[str, tuple[int, ...], int, 
 
 @cache
 def _seconds_per_flop(loss: str, sizes: tuple[int, ...], batch_size: int, optimizer: str, *, models: int) -> float:
-    """Of one model in a chunk of so many, by a short training on random numbers; the better of two."""
+    """Return the time of one model in a chunk of ``models``, by a short training on random numbers; the better of two."""
     rng, rows = np.random.default_rng(0), _BATCHES * batch_size
     data = StackData(
         rng.normal(size=(2 * rows, sizes[0])),
@@ -147,7 +146,7 @@ def _processor_seconds(data: StackData, models: Models, settings: TrainSettings)
 
 
 def _driver_seconds(chunks_written: int = 40) -> float:
-    """What a chunk costs the driver: handing it out, receiving its history, writing its record."""
+    """Return what a chunk costs the driver: handing it out, receiving its history, writing its record."""
     data, models, settings = _example(epochs=100)
     history = train(data, models.take(range(5)), settings)
     with tempfile.TemporaryDirectory() as folder:
@@ -164,7 +163,7 @@ def _same(value: object) -> object:
 
 
 def _example(epochs: int) -> tuple[StackData, Models, TrainSettings]:
-    """The size of the paper's smallest table: 1030 rows, 8 features, five folds."""
+    """Return random data of the size of the paper's smallest table: 1030 rows, 8 features, five folds."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(1030, 8))
     folds = [(np.arange(659), np.arange(659, 824), np.arange(824, 1030))] * 5
@@ -175,10 +174,10 @@ def _example(epochs: int) -> tuple[StackData, Models, TrainSettings]:
 
 
 def scaling(epochs: int) -> None:
-    """Efficiency from one to two workers, in the best of three turns each."""
+    """Print the efficiency from one to two workers, in the best of three turns each."""
     data, models, settings = _example(epochs)
     best = {1: float("inf"), 2: float("inf")}
-    search(data, models, TrainSettings(epochs=1, batch_size=256), context=RunContext(workers=2))  # wake the workers
+    search(data, models, TrainSettings(epochs=1, batch_size=256), context=RunContext(workers=2))  # start the workers
     for _ in range(3):
         for workers in best:
             start = time.perf_counter()

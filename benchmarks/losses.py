@@ -2,11 +2,13 @@
 
     python -m benchmarks.losses [--quick]
 
-The rivals are written here as plainly as papers and published codes write them: GAR as some 25 differentiable operations,
-Rank-N-Contrast as a loop over partners, each with a matrix of comparisons, RankSim as a loop over anchors.
+What they are compared with is written here as plainly as papers and published codes write it: GAR as some 25 differentiable
+operations, Rank-N-Contrast as a loop over partners, each with a matrix of comparisons, RankSim as a loop over anchors.
 """
 
 import argparse
+import functools
+import itertools
 import math
 from collections.abc import Callable
 
@@ -16,6 +18,7 @@ from torch import Tensor, nn
 import gar
 from benchmarks.timing import best_of_turns, in_words, print_table
 from gar.functional import rank_n_contrast_loss, ranksim_loss
+from gar.functional.moments import SmallBatches
 
 Row = tuple[str, str, str, str]
 
@@ -60,16 +63,16 @@ def loop_rank_n_contrast(features: Tensor, target: Tensor, temperature: float = 
 class _LoopRanking(torch.autograd.Function):
     @staticmethod
     def forward(ctx, row: Tensor, strength: float) -> Tensor:  # type: ignore[no-untyped-def]
-        places = (row.argsort(descending=True).argsort() + 1).float() / len(row)
-        ctx.save_for_backward(row, places)
+        ranks = (row.argsort(descending=True).argsort() + 1).float() / len(row)
+        ctx.save_for_backward(row, ranks)
         ctx.strength = strength
-        return places
+        return ranks
 
     @staticmethod
     def backward(ctx, outer: Tensor) -> tuple[Tensor, None]:  # type: ignore[no-untyped-def]
-        row, places = ctx.saved_tensors
+        row, ranks = ctx.saved_tensors
         moved = ((row + ctx.strength * outer).argsort(descending=True).argsort() + 1).float() / len(row)
-        return -(places - moved) / ctx.strength, None
+        return -(ranks - moved) / ctx.strength, None
 
 
 def loop_ranksim(features: Tensor, target: Tensor) -> Tensor:
@@ -111,6 +114,22 @@ def against_loops(turns: int) -> list[Row]:
     rows = [_row("cubic loop / Rank-N-Contrast, 256 x 64", slow, quick, ">= 30 (100)")]
     quick, slow = best_of_turns(ranksim, turns=turns)
     return [*rows, _row("loop over anchors / RankSim, 256 x 64", slow, quick, ">= 20 (100)")]
+
+
+def small_batches(models: tuple[int, ...], rows: tuple[int, ...], turns: int) -> list[Row]:
+    """Numpy against tensors for stacks of models with few rows each: what :attr:`SmallBatches.LARGEST` is chosen by."""
+    found, largest = [], SmallBatches.LARGEST
+    for count, n in itertools.product(models, rows):
+        loss, pred, target = gar.GARLoss(torch.full((count,), 0.5)), torch.randn(count, n, 1), torch.randn(count, n, 1)
+
+        def step(limit: int, loss: gar.GARLoss = loss, pred: Tensor = pred, target: Tensor = target) -> None:
+            SmallBatches.LARGEST = limit
+            loss.value_and_gradient(pred, target)
+
+        quick, slow = best_of_turns([functools.partial(step, n), functools.partial(step, 0)], turns=turns)
+        found.append(_row(f"numpy / tensors, {count} models of {n} rows", quick, slow, "<= 1 up to 64 rows"))
+    SmallBatches.LARGEST = largest
+    return found
 
 
 def growth(sizes: tuple[int, ...], turns: int) -> list[Row]:
@@ -156,6 +175,7 @@ def main() -> None:
     torch.manual_seed(0)
     turns = 2 if quick else 15
     rows = against_l1(256, turns) + against_l1(1_000_000, turns) + against_loops(2 if quick else 5)
+    rows += small_batches((10,) if quick else (10, 50, 150, 300), (64,) if quick else (32, 64, 96), turns)
     rows += growth((10_000, 1_000_000) if quick else (10_000, 100_000, 1_000_000, 10_000_000), turns)
     print_table(rows, ("what (forward + backward)", "ratio", "times", "wanted (aim)"))
 

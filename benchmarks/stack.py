@@ -1,9 +1,9 @@
-"""How much faster a stack is than one model after another, and how near to the speed of the machine.
+"""How much faster a stack is than training one model after another, and how close it comes to the machine's arithmetic rate.
 
     python -m benchmarks.stack            # all ratios
     python -m benchmarks.stack --quick    # fewer epochs
 
-Both sides run on one thread, in turns, so that a busy machine slows both. The rival is plain PyTorch: ``nn.Sequential``,
+Both sides run on one thread, in turns, so that a busy machine slows both. The baseline is plain PyTorch: ``nn.Sequential``,
 ``torch.optim.SGD``, ``DataLoader``, the loss as its equations stand in the paper, and metrics by numpy and scipy after every
 epoch; once with the loader in the same process, and once with a worker process for each, which is how the authors ran it. A sample
 of its runs is timed, and the time multiplied by the number of runs. Real tables are taken from the folder that GAR_DATA_HOME
@@ -32,8 +32,8 @@ from benchmarks.timing import best_of_turns
 from gar.losses import registry
 from gar.search import RunContext, search
 from gar.stack import Models, StackData, TrainSettings, train
+from gar.stack.batches import models_in_chunk
 from gar.stack.objective import Labels, Objective, first_of_each_label
-from gar.stack.packing import models_in_chunk, network_layout
 from gar.stack.passes import ModelSpan
 
 RATES, DECAYS, ALPHAS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5), (1e-3, 1e-4, 1e-5), (0.1, 1.0, 10.0)
@@ -70,14 +70,14 @@ def _random(rows: int, features: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _folds(x: np.ndarray, y: np.ndarray, test: int) -> StackData:
-    """The paper's split: the first rows test, the rest in five unshuffled folds."""
+    """Return the paper's split: the first rows test, the rest in five unshuffled folds."""
     x = (x - x.mean(0)) / x.std(0)
     parts = [(a + test, b + test, np.arange(test)) for a, b in KFold(5).split(np.arange(len(x) - test))]
     return StackData(x, y, parts)
 
 
 def plain_gar(pred: Tensor, target: Tensor, alpha: float) -> Tensor:
-    """The loss as a reader of the paper would write it."""
+    """Return the loss as a reader of the paper would write it."""
     error = pred - target
     f, y = pred - pred.mean(), target - target.mean()
     correlation = (f * y).mean() / ((f.square().mean() + 1e-7).sqrt() * (y.square().mean() + 1e-7).sqrt())
@@ -86,7 +86,7 @@ def plain_gar(pred: Tensor, target: Tensor, alpha: float) -> Tensor:
 
 
 class PlainRun:
-    """One model, as anyone would train it; an epoch at a time."""
+    """One model in plain PyTorch, trained an epoch at a time."""
 
     def __init__(self, data: StackData, settings: TrainSettings, workers: int) -> None:
         fold = data.folds[0]
@@ -126,48 +126,48 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def _seconds_of_epoch(run: PlainRun) -> float:
-    """The best of five: after the other side's turn the first ones are slow."""
+    """Return the best of five: after the other side's turn the first ones are slow."""
     return min(seconds(run.epoch) for _ in range(5))
 
 
 class Timing(NamedTuple):
     """Seconds of all 225 runs over 100 epochs, or billions of operations a second; and the median of the ratios of each turn."""
 
-    rival: float
+    baseline: float
     stacked: float
     ratio: float
 
 
 def against_plain(data: StackData, settings: TrainSettings, *, epochs: int, rounds: int) -> list[Timing]:
-    """Against the plain rival, without and with workers; and a search on all cores against the rival without."""
+    """Time a stack against the baseline, without and with loader workers; and a search on all cores against that without."""
     models = Models.grid(folds=range(5), learning_rates=RATES, weight_decays=DECAYS, parameters=ALPHAS)
     short = replace(settings, epochs=epochs, milestones=(epochs // 2, 3 * epochs // 4))
     sample = models if settings == SMALL else models.take(np.arange(0, len(models), 5))
     train(data, models.take([0, 1, 2]), replace(short, epochs=1))
-    rivals = [[PlainRun(data, settings, workers) for _ in range(3)] for workers in (0, 1)]
-    rival_times: list[list[float]] = [[], []]
+    baselines = [[PlainRun(data, settings, workers) for _ in range(3)] for workers in (0, 1)]
+    baseline_times: list[list[float]] = [[], []]
     stacked, searched = [], []
 
     def scaled(work: Callable[[], object]) -> float:
         return 100 * seconds(work) / epochs * len(models) / len(sample)
 
     for _ in range(rounds + 1):
-        for runs, times in zip(rivals, rival_times, strict=True):
+        for runs, times in zip(baselines, baseline_times, strict=True):
             times.append(100 * statistics.mean(_seconds_of_epoch(run) for run in runs) * len(models))
         stacked.append(scaled(lambda: train(data, sample, short)))
         searched.append(scaled(lambda: search(data, sample, short, context=RunContext(workers=-1))))
-    rival, with_workers = (times[1:] for times in rival_times)  # the first turn warms up, and starts the processes
-    return [_timing(rival, stacked[1:]), _timing(with_workers, stacked[1:]), _timing(rival, searched[1:])]
+    baseline, with_workers = (times[1:] for times in baseline_times)  # the first turn warms up, and starts the processes
+    return [_timing(baseline, stacked[1:]), _timing(with_workers, stacked[1:]), _timing(baseline, searched[1:])]
 
 
-def _timing(rival: list[float], stacked: list[float]) -> Timing:
-    ratios = [a / b for a, b in zip(rival, stacked, strict=True)]
-    return Timing(statistics.median(rival), statistics.median(stacked), statistics.median(ratios))
+def _timing(baseline: list[float], stacked: list[float]) -> Timing:
+    ratios = [a / b for a, b in zip(baseline, stacked, strict=True)]
+    return Timing(statistics.median(baseline), statistics.median(stacked), statistics.median(ratios))
 
 
 def arithmetic_rate(data: StackData, settings: TrainSettings, *, rounds: int) -> Timing:
-    """Training with evaluation against a matrix product of 2048."""
-    layout = network_layout(data, settings)
+    """Compare the arithmetic rate of training with evaluation to that of a matrix product of 2048."""
+    layout = settings.layout(data)
     models = Models.grid(
         learning_rates=np.geomspace(1e-4, 1e-2, models_in_chunk(layout, settings.batch_size, settings, torch.float32))
     )
@@ -187,8 +187,10 @@ def arithmetic_rate(data: StackData, settings: TrainSettings, *, rounds: int) ->
 
 
 def features_step(name: str, data: StackData, width: int, *, rounds: int) -> Timing:
-    """Milliseconds of value and gradient of a loss on features per model: 45 models with one batch of 256 rows, whose labels they
-    share, against one call after another."""
+    """Time value and gradient of a loss on features, in milliseconds per model, against one call after another.
+
+    45 models have one batch of 256 rows, whose labels they share.
+    """
     spec, models = registry[name], 45
     target = data.y[data.folds[0].train[:256]].float()
     predictions, features = torch.randn(models, 256, target.shape[1]), torch.randn(models, width, 256).mT
@@ -215,14 +217,14 @@ def main() -> None:
     quick = parser.parse_args().quick
     torch.set_num_threads(1)
     rounds = 3 if quick else 7
-    print(f"{'one thread, float32':60s}{'rival':>10s}{'stacked':>10s}{'ratio':>9s}{'must':>8s}{'aim':>8s}")
+    print(f"{'one thread, float32':60s}{'baseline':>10s}{'stacked':>10s}{'ratio':>9s}{'must':>8s}{'aim':>8s}")
     for name, data, settings, epochs, must, aim in (
         ("Concrete, 225 GAR runs, 100 epochs (s)", concrete(), SMALL, 10 if quick else 100, "50x", "200x"),
         ("Parkinson, 225 runs of the wide network (s)", parkinson(), WIDE, 1, "5x", "15x"),
     ):
         plain, with_workers, on_all_cores = against_plain(data, settings, epochs=epochs, rounds=rounds)
         _line(name, plain, "x", must, aim)
-        _line("  the rival's loaders with a worker, as the authors ran it", with_workers, "x", "", "")
+        _line("  the baseline's loaders with a worker, as the authors ran it", with_workers, "x", "", "")
         _line(f"  by gar.search on all {os.cpu_count()} cores", on_all_cores, "x", "", "")
     rate = arithmetic_rate(parkinson(), WIDE, rounds=rounds)
     _line("Parkinson, arithmetic rate against mm(2048) (GF/s)", rate, "%", "35%", "60%")
@@ -233,7 +235,7 @@ def main() -> None:
 
 
 def _line(name: str, timing: Timing, unit: str, must: str, aim: str) -> None:
-    print(f"{name:60s}{timing.rival:10.1f}{timing.stacked:10.2f}{timing.ratio:8.1f}{unit}{must:>8s}{aim:>8s}", flush=True)
+    print(f"{name:60s}{timing.baseline:10.1f}{timing.stacked:10.2f}{timing.ratio:8.1f}{unit}{must:>8s}{aim:>8s}", flush=True)
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ def read_arguments(about: str | None) -> argparse.Namespace:
 def train_together(rows: int, steps: int) -> None:
     rank, world = dist.get_rank(), dist.get_world_size()
     x, y = make_rows(rows)
-    first, last = (rows * place**2 // world**2 for place in (rank, rank + 1))  # shards of different sizes
+    first, last = (rows * index**2 // world**2 for index in (rank, rank + 1))  # shards of different sizes
     net = DistributedDataParallel(make_net())
     value = train(net, GARLoss(process_group="world"), x[first:last], y[first:last], steps)
     print(f"rank {rank}: {last - first} rows, loss {value:.6f}", flush=True)

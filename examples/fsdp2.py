@@ -1,4 +1,4 @@
-"""Train a network that is cut into pieces (FSDP2, ``fully_shard``) with one loss over the rows of all processes.
+"""Train a sharded network (FSDP2, ``fully_shard``) with one loss over the rows of all processes.
 
     torchrun --nproc-per-node 2 examples/fsdp2.py
 
@@ -10,7 +10,7 @@ import os
 
 import torch
 import torch.distributed as dist
-from ddp_torchrun import make_net, make_rows, run_in_group, train  # type: ignore[import-not-found]  # its neighbour in this folder
+from ddp_torchrun import make_net, make_rows, run_in_group, train  # type: ignore[import-not-found]  # in this folder
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
@@ -18,7 +18,7 @@ from torch.distributed.tensor import DTensor
 from gar import GARLoss
 
 
-def train_in_pieces(rows: int, steps: int) -> None:
+def train_sharded(rows: int, steps: int) -> None:
     rank, world = dist.get_rank(), dist.get_world_size()
     x, y = (table.tensor_split(world)[rank] for table in make_rows(rows))
     net = make_net()
@@ -39,7 +39,7 @@ def train_in_pieces(rows: int, steps: int) -> None:
 
 
 if __name__ == "__main__":
-    run_in_group(train_in_pieces, __doc__)
+    run_in_group(train_sharded, __doc__)
     # DTensor keeps its meshes in a cache, so the group and gloo's threads outlive destroy_process_group. Python must not be taken
     # down under them: a thread that lets go of its last tensor just then aborts the process. Everything is printed by now.
     os._exit(0)

@@ -75,7 +75,7 @@ def mae_pearson(pred: Array, target: Array, balance: str) -> float:
     return b * mean_over_targets(mae, pred, target) + (1 - b) * distance
 
 
-def places(values: list[float]) -> list[float]:
+def ranks(values: list[float]) -> list[float]:
     """(1 + number of entries larger) / n."""
     return [(1 + sum(other > value for other in values)) / len(values) for value in values]
 
@@ -86,9 +86,9 @@ def ranksim(features: Array, target: Array) -> float:
     unit = features / np.linalg.norm(features, axis=1, keepdims=True)
     total = 0.0
     for i in range(n):
-        by_feature = places([float(unit[i] @ unit[j]) for j in range(n)])
+        by_feature = ranks([float(unit[i] @ unit[j]) for j in range(n)])
         for t in range(target.shape[1]):
-            by_label = places([-abs(target[i, t] - target[j, t]) for j in range(n)])
+            by_label = ranks([-abs(target[i, t] - target[j, t]) for j in range(n)])
             total += np.mean([(a - b) ** 2 for a, b in zip(by_feature, by_label, strict=True)]) / target.shape[1]
     return float(total)
 

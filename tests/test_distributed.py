@@ -14,7 +14,7 @@ from gar import ConRLoss, GARLoss, RankNContrastLoss, RankSimLoss
 from gar.accumulation import backward_in_parts
 from gar.errors import InputError
 from gar.functional import aggregate, gar_loss, rank_n_contrast_loss, ranksim_loss
-from gar.functional._joined_rows import join_rows
+from gar.functional.exchange import join_rows
 from tests.processes import Ranks, Traffic
 
 STEPS = 20
@@ -258,7 +258,7 @@ def asks_for_no_gradient(rank: int, world: int) -> list[bool]:
 
 
 def test_only_what_needs_a_gradient_gets_one(two: Ranks) -> None:
-    """Labels travel with features, and stay labels: the quick road is open to them."""
+    """Labels travel with features, and stay labels, so the closed form applies."""
     assert two.run(asks_for_no_gradient) == [[True, False, False]] * 2
 
 
@@ -410,8 +410,8 @@ def different_tables(rank: int, world: int) -> str:
 
 
 def test_ranks_that_pass_different_tables(two: Ranks) -> None:
-    """All of them hear of it, and none waits for ever."""
-    assert all("[2, 3] numbers" in message for message in two.run(different_tables))
+    """All of them raise, and none waits for ever."""
+    assert all("[2, 3] values" in message for message in two.run(different_tables))
 
 
 def test_tables_of_different_lengths(two: Ranks) -> None:

@@ -1,4 +1,4 @@
-"""Modules and the registry: faces of the functions, and nothing else."""
+"""Modules: each calls its function, and nothing else; the list of losses."""
 
 import copy
 import pickle
@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 import gar
 from gar import functional
-from gar.losses import LossSpec, registry
+from gar.losses import LOSSES, LossSpec
 
-NAMES = list(registry)
+NAMES = list(LOSSES)
 
 
 def call(spec: LossSpec, module: nn.Module, pred: Tensor, target: Tensor, features: Tensor, **more: Any) -> Tensor:
@@ -46,7 +46,7 @@ def expected(name: str, pred: Tensor, target: Tensor, features: Tensor) -> Tenso
 
 @pytest.mark.parametrize("name", NAMES)
 def test_modules_are_their_functions(name: str) -> None:
-    spec, data = registry[name], inputs()
+    spec, data = LOSSES[name], inputs()
     module = spec.build(0.7 if spec.parameter else None)
     torch.testing.assert_close(call(spec, module, *data), expected(name, *data))
 
@@ -54,15 +54,15 @@ def test_modules_are_their_functions(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))], ids=["deepcopy", "pickle"])
 def test_copies_compute_the_same(name: str, copied: Callable[[nn.Module], nn.Module]) -> None:
-    spec, data = registry[name], inputs(3)
+    spec, data = LOSSES[name], inputs(3)
     values = torch.tensor([0.5, 1.0, 2.0]) if spec.parameter else None
     module = spec.build(values)
     torch.testing.assert_close(call(spec, copied(module), *data), call(spec, module, *data))
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if registry[name].parameter])
+@pytest.mark.parametrize("name", [name for name in NAMES if LOSSES[name].parameter])
 def test_a_parameter_per_model_is_a_buffer(name: str) -> None:
-    spec, data = registry[name], inputs(3)
+    spec, data = LOSSES[name], inputs(3)
     values = torch.tensor(spec.grid)
     module = spec.build(values)
     state = module.state_dict()
@@ -79,7 +79,7 @@ def test_a_parameter_per_model_is_a_buffer(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_modules_take_weights_and_masks(name: str) -> None:
-    spec, (pred, target, features) = registry[name], inputs()
+    spec, (pred, target, features) = LOSSES[name], inputs()
     module = spec.build()
     keep = torch.tensor([True, True, False, True, True, True])
     subset = call(spec, module, pred[keep], target[keep], features[keep])
@@ -89,16 +89,16 @@ def test_modules_take_weights_and_masks(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_forward_does_not_change_the_module(name: str) -> None:
-    spec, data = registry[name], inputs()
+    spec, data = LOSSES[name], inputs()
     module = spec.build()
     before = {k: copy.deepcopy(v) for k, v in vars(module).items() if not k.startswith("_")}
     call(spec, module, *data)
     assert {k: v for k, v in vars(module).items() if not k.startswith("_")} == before
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if registry[name].parameter])
+@pytest.mark.parametrize("name", [name for name in NAMES if LOSSES[name].parameter])
 def test_parameters_may_be_numbers_of_numpy(name: str) -> None:
-    spec, data = registry[name], inputs()
+    spec, data = LOSSES[name], inputs()
     numbers: list[Any] = [np.float32(0.5), np.int64(2)]
     for number in numbers:
         torch.testing.assert_close(call(spec, spec.build(number), *data), call(spec, spec.build(float(number)), *data))
@@ -119,7 +119,7 @@ def test_other_parameters_too(build: Callable[[Any], nn.Module]) -> None:
 
 def test_registry_has_the_nine_methods_of_the_paper_and_their_grids() -> None:
     assert NAMES == ["mae", "mse", "huber", "focal_mae", "focal_mse", "ranksim", "rnc", "conr", "gar", "mae_pearson"]
-    grids = {spec.parameter: spec.grid for spec in registry.values() if spec.parameter}
+    grids = {spec.parameter: spec.grid for spec in LOSSES.values() if spec.parameter}
     assert grids == {
         "delta": (0.25, 1.0, 4.0),
         "beta": (0.2, 1.0, 4.0),
@@ -127,7 +127,7 @@ def test_registry_has_the_nine_methods_of_the_paper_and_their_grids() -> None:
         "temperature": (1.0, 2.0, 4.0),
         "alpha": (0.1, 1.0, 10.0),
     }
-    assert registry["focal_mae"].grid == registry["focal_mse"].grid == (0.25, 1.0, 4.0)
+    assert LOSSES["focal_mae"].grid == LOSSES["focal_mse"].grid == (0.25, 1.0, 4.0)
 
 
 def test_public_names() -> None:
@@ -150,3 +150,19 @@ def test_a_model_learns() -> None:
         loss(model(x), y).backward()
         optimizer.step()
     assert float((model(x) - y).abs().mean().detach()) < 0.1
+
+
+def test_ranksim_takes_the_rows_that_represent_their_label() -> None:
+    pred, _, features = inputs()
+    target = torch.tensor([1.0, 1.0, 2.0, 3.0, 3.0, 4.0])[:, None].expand(6, 2)
+    loss, keep = gar.RankSimLoss(), torch.tensor([False, True, True, True, False, True])
+    mae = functional.mae_loss(pred, target)
+    expected = mae + 100 * functional.ranksim_loss(features[keep], target[keep])
+    torch.testing.assert_close(loss(pred, target, features, representatives=keep), expected)
+    mask = torch.tensor([True, True, True, True, True, False])
+    both = keep & mask
+    expected = functional.mae_loss(pred[mask], target[mask]) + 100 * functional.ranksim_loss(features[both], target[both])
+    for rows in (mask, mask[:, None].expand(6, 2)):
+        torch.testing.assert_close(loss(pred, target, features, mask=rows, representatives=keep), expected)
+    with pytest.raises(gar.InputError, match="representatives are rows of one process; leave them out with process_group"):
+        gar.RankSimLoss(process_group="world")(pred, target, features, representatives=keep)

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from gar import metrics
 from gar.errors import InputError
-from gar.metrics import METRICS, Evaluator, all_metrics
+from gar.metrics import Evaluator, all_metrics
+from gar.registry import METRICS
 
 REFERENCE: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
     "mae": lambda f, y: float(sk.mean_absolute_error(y, f)),
@@ -57,7 +58,7 @@ def test_single_metrics(name: str) -> None:
     pred, target = torch.randn(2, 3, 20, 2), torch.randn(2, 3, 20, 2)
     values = metric(pred, target)
     assert values.shape == (2, 3)
-    want = expected(pred[1, 2], target[1, 2])[METRICS.index(name)]
+    want = expected(pred[1, 2], target[1, 2])[METRICS[name].index]
     assert float(values[1, 2]) == pytest.approx(want, rel=1e-12)
     assert float(metric(pred[0, 0, :, 0], target[0, 0, :, 0])) == pytest.approx(
         REFERENCE[name](pred[0, 0, :, 0].double().numpy(), target[0, 0, :, 0].double().numpy())

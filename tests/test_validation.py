@@ -24,7 +24,7 @@ from gar.functional import (
     rank_n_contrast_loss,
     ranksim_loss,
 )
-from gar.losses import registry
+from gar.registry import LOSSES
 from gar.validation import in_full_precision
 
 ROW = torch.arange(4.0)
@@ -111,7 +111,7 @@ MISUSES: list[tuple[str, Callable[[], Any], str]] = [
     ("interpolation of zero", lambda: RankSimLoss(interpolation=0.0), "interpolation=0.0"),
     ("delta as numpy's truth", lambda: HuberLoss(delta=np.True_), "is a bool"),  # type: ignore[arg-type]
     ("delta as truth", lambda: HuberLoss(delta=True), "delta=True is a bool"),
-    ("a parameter for MAE", lambda: registry["mae"].build(1.0), "MAE has no parameter"),
+    ("a parameter for MAE", lambda: LOSSES["mae"].build(1.0), "MAE has no parameter"),
 ]
 
 

@@ -12,8 +12,7 @@ import numpy as np
 from gar.files import write_whole
 from gar.metrics import LARGER_IS_BETTER, METRICS
 from gar.search import RecordWarning
-from gar.search.container import DamagedError, from_bytes, to_bytes
-from gar.search.fingerprints import model_columns
+from gar.search.records import DamagedError, from_bytes, to_bytes
 from gar.stack import History, Layout, Models, StackData
 from gar_reproduction.unit import Unit
 
@@ -97,7 +96,7 @@ def write_digest(records: Path, unit: Unit, digest: Digest) -> None:
     path = path_of(records, unit)
     path.parent.mkdir(parents=True, exist_ok=True)
     arrays = {"about": np.array(json.dumps(digest.about, sort_keys=True))}
-    arrays |= {f"model.{name}": _short(column) for name, column in model_columns(digest.models).items()}
+    arrays |= {f"model.{name}": _short(column) for name, column in digest.models.columns().items()}
     arrays |= {name: getattr(digest, name) for name in _SCORES} | {f"extra.{name}": digest.extras[name] for name in digest.extras}
     write_whole(path, to_bytes(arrays))
 

@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 
 from gar.losses import registry
-from gar.search.tasks import one_thread
+from gar.search import one_thread
 from gar.stack import Models, StackData, TrainSettings, train
 from gar_reproduction.unit import Unit, flops
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 from gar.errors import InputError
-from gar.functional._components import COMPONENTS
+from gar.functional.gar import COMPONENTS
 from gar.losses import registry
 from gar.stack import StackData
 from gar_reproduction.names import EXPERIMENTS, METHODS

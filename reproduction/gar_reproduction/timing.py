@@ -14,9 +14,8 @@ from torch import Tensor, nn
 
 from gar import __version__
 from gar.losses import registry
-from gar.search.tasks import one_thread
+from gar.search import one_thread
 from gar.stack import Models, StackData, StackedMLP, row_orders, train
-from gar.stack.batches import scaled_rows
 from gar_reproduction.names import METHODS
 from gar_reproduction.protocol import SEED, table_data, table_settings
 from gar_reproduction.studies import Study
@@ -74,7 +73,7 @@ def _alone(task: str, method: str, data: StackData, epochs: int) -> dict[str, An
     """A plain network, autograd and ``torch.optim``, batch by batch. Evaluation is not timed; the loss is timed with its backward
     pass through the network, as in the paper."""
     fold, settings = data.folds[0], table_settings(task, method)
-    x, y = scaled_rows(data, fold, fold.train, torch.empty(0))
+    x, y = data.scaled_rows(fold, fold.train, torch.empty(0))
     network = StackedMLP.initial((data.inputs, *settings.hidden_sizes, data.y.shape[1]), seeds=[SEED]).module(0)
     loss, spec = registry[method].build(), registry[method]
     optimizer = torch.optim.SGD(network.parameters(), lr=_RATE, momentum=settings.momentum, weight_decay=1e-4)

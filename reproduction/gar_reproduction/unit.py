@@ -5,7 +5,7 @@ from dataclasses import MISSING, dataclass, fields, replace
 from itertools import pairwise
 from typing import Any, Literal
 
-from gar.search.fingerprints import fingerprint, model_columns
+from gar.search.fingerprints import fingerprint
 from gar.stack import Models, Scaling, StackData, TrainSettings, batch_sizes
 
 Keeps = Literal["scores", "curve", "moments"]
@@ -13,7 +13,7 @@ Keeps = Literal["scores", "curve", "moments"]
 
 _FORMAT = 1
 _SETTINGS = (
-    *("hidden_sizes", "activation", "gates", "epochs", "batch_size", "drop_last"),
+    *("hidden_sizes", "activation", "feature_gates", "epochs", "batch_size", "drop_last"),
     *("optimizer", "momentum", "betas", "eps", "schedule", "milestones"),
     *("loss", "loss_options", "pretrain_epochs", "finetune_loss", "patience"),
 )
@@ -56,7 +56,7 @@ class Unit:
     @property
     def plan(self) -> str:
         """Fingerprint of all that is known without data; a page is made with it alone."""
-        return fingerprint((_FORMAT, self.keeps, _identity(self.settings), model_columns(self.models)))
+        return fingerprint((_FORMAT, self.keeps, _identity(self.settings), self.models.columns()))
 
     def key(self, data: StackData) -> str:
         """Fingerprint of everything that determines the numbers of its record. The version of this package is not part of it:

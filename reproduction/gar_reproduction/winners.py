@@ -7,9 +7,8 @@ import numpy as np
 import torch
 
 from gar.metrics import METRICS
-from gar.search import select
+from gar.search import one_thread, select
 from gar.search.selection import best_configuration
-from gar.search.tasks import one_thread
 from gar.stack import Fold, History, Models, StackData, StackedMLP, train
 from gar_reproduction.unit import Unit
 
@@ -88,7 +87,7 @@ class _MomentsWatch:
         self.deviations = self.means.copy()
 
     def __call__(self, epoch: int, places: np.ndarray, networks: StackedMLP) -> None:
-        for row, place in zip(networks.table, places.tolist(), strict=True):
+        for row, place in zip(networks.weights, places.tolist(), strict=True):
             predictions = StackedMLP(networks.layout, row[None])(self._x[place]).predictions[0].double()
             self.means[place, epoch] = float(predictions.mean(0).mean())
             self.deviations[place, epoch] = float(predictions.std(0, correction=0).mean())

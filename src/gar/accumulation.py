@@ -1,10 +1,10 @@
 """Large batches from small ones: the gradients of the whole batch with the memory of a part.
 
 The mean of the gradients of micro-batches is the gradient of the whole batch only where the loss is a plain mean over rows. GAR,
-and every loss on pairs, is not: parts know nothing of pairs that lie in two of them. But a loss looks at predictions alone, and
-these are as small as the labels. So there are two passes: the first, without a graph, gives all predictions, and the loss of
+and every loss on pairs, is not: a part has no pairs of its rows with those of others. But a loss depends on predictions alone,
+which are as small as the labels. So there are two passes: the first, without a graph, gives all predictions, and the loss of
 them its gradient by each; that is where the sums over the whole batch enter, also those of other processes. The second pass
-builds the graph of one part at a time, and starts its backward pass from those numbers.
+builds the graph of one part at a time, and starts its backward pass from those gradients.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,14 +16,14 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from gar.errors import InputError, whole_number
-from gar.functional._given_gradient import with_gradient
+from gar.functional.custom_backward import with_custom_backward
 
 Output = Tensor | tuple[Tensor, ...]
 LossFunction = Callable[..., Tensor]
 
 _SAME = 1e-2
-"""How far, relative to the largest, predictions of both passes may be apart: other random numbers move them much further, rounding
-on any device much less."""
+"""Allowed difference of the predictions of both passes, relative to the largest: other random numbers move them much further,
+rounding on any device much less."""
 
 
 def backward_in_parts(
@@ -68,19 +68,19 @@ def backward_in_parts(
         True
     """
     inputs = (x,) if isinstance(x, Tensor) else tuple(x)
-    places = _places(inputs, target, size)
-    replayed = [_Replayed(inputs[0].device) for _ in places]
+    parts = _part_slices(inputs, target, size)
+    replayed = [_Replayed(inputs[0].device) for _ in parts]
     batch = WholeBatch(loss)
     # Without the wrapper the first pass sends nothing, so ranks may have different numbers of parts.
     bare = model.module if isinstance(model, DistributedDataParallel) else model
     with torch.no_grad():
-        for rows, random in zip(places, replayed, strict=True):
+        for rows, random in zip(parts, replayed, strict=True):
             with random.recorded():
                 batch.add(bare(*(one[rows] for one in inputs)))
     options = {"sample_weight": sample_weight, "mask": mask}
     value = batch.evaluate(target, **{name: given for name, given in options.items() if given is not None})
-    for rows, random in zip(places, replayed, strict=True):
-        with random.replayed(), _synchronised(model, rows is places[-1]):
+    for rows, random in zip(parts, replayed, strict=True):
+        with random.replayed(), _synchronised(model, rows is parts[-1]):
             torch.autograd.backward(batch.part(model(*(one[rows] for one in inputs))))
     return value
 
@@ -114,14 +114,14 @@ class WholeBatch:
         self._gradients: Iterator[tuple[Tensor | None, ...]] = iter(())
 
     def add(self, outputs: Output) -> None:
-        """Outputs of the next part; no graph is kept."""
+        """Add the outputs of the next part; no graph is kept."""
         if self._value is not None:
             raise InputError("a part was added after the loss was evaluated; make a new WholeBatch for the next batch")
         self._is_tuple = isinstance(outputs, tuple)
         self._seen.append(tuple(one.detach() for one in _as_tuple(outputs)))
 
     def evaluate(self, target: Tensor, **options: Any) -> Tensor:
-        """The loss of all parts together, without a graph; with more arguments for the loss, such as ``sample_weight``."""
+        """Return the loss of all parts together, without a graph; with more arguments for the loss, such as ``sample_weight``."""
         if not self._seen:
             raise InputError("no part was added; call add(outputs) for each part before evaluate(target)")
         whole = [torch.cat(parts).requires_grad_() for parts in zip(*self._seen, strict=True)]
@@ -137,7 +137,7 @@ class WholeBatch:
         return self._value
 
     def part(self, outputs: Output) -> Tensor:
-        """The loss of the whole batch, with the gradient by the outputs of the next part."""
+        """Return the loss of the whole batch, with the gradient by the outputs of the next part."""
         gradients = next(self._gradients, None)
         if self._value is None or gradients is None:
             raise InputError("there is no such part; add all parts, call evaluate(target), then part(outputs) once for each")
@@ -145,7 +145,7 @@ class WholeBatch:
         for one, before, gradient in zip(_as_tuple(outputs), self._seen.pop(0), gradients, strict=True):
             _check_same(one.detach(), before)
             if gradient is not None:
-                term = with_gradient(one, lambda _, gradient=gradient: (value.clone(), gradient), None)  # type: ignore[misc]
+                term = with_custom_backward(one, lambda _, gradient=gradient: (value.clone(), gradient), None)  # type: ignore[misc]
                 total = term if total is None else total + (term - value)
         return value if total is None else total
 
@@ -154,8 +154,8 @@ def _as_tuple(outputs: Output) -> tuple[Tensor, ...]:
     return (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
 
 
-def _places(inputs: tuple[Tensor, ...], target: Tensor, size: int) -> list[slice]:
-    """Where parts begin and end. An empty batch is one empty part: under DDP this rank must take part in the exchange."""
+def _part_slices(inputs: tuple[Tensor, ...], target: Tensor, size: int) -> list[slice]:
+    """Return the rows of each part as slices. An empty batch is one empty part: under DDP this rank must join the exchange."""
     size = whole_number(size, "size")
     rows = {len(one) for one in (*inputs, target)}
     if len(rows) != 1:
@@ -181,7 +181,7 @@ def _check_same(again: Tensor, before: Tensor) -> None:
 
 
 def _synchronised(model: nn.Module, last: bool) -> AbstractContextManager[Any]:
-    """DDP exchanges gradients in the last backward pass; before it they only add up."""
+    """Let DDP exchange gradients in the last backward pass only; before it they add up."""
     if isinstance(model, DistributedDataParallel) and not last:
         return model.no_sync()
     return nullcontext()
@@ -201,7 +201,7 @@ class _Replayed:
 
     @contextmanager
     def replayed(self) -> Iterator[None]:
-        """As at the start of the first pass; afterwards as if there had been no second one."""
+        """Restore the state at the start of the first pass, and afterwards that of before the second one."""
         now = self._states()
         self._set(self._state)
         try:

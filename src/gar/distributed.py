@@ -1,4 +1,4 @@
-"""What losses need from other processes: a handful of numbers from every rank, whatever the size of the batch."""
+"""Exchange between processes, by torch.distributed: what losses of a joined batch need."""
 
 from typing import TYPE_CHECKING, Literal
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def check_group(group: "ProcessGroup | None") -> None:
-    """A group can be used only once torch.distributed runs; None asks for none."""
+    """Raise if a group is given that is unknown, or before torch.distributed is initialised."""
     if group is None:
         return
     if isinstance(group, str) and group != "world":
@@ -27,11 +27,12 @@ def check_group(group: "ProcessGroup | None") -> None:
 
 
 def world_size(group: "ProcessGroup") -> int:
+    """Return the number of ranks."""
     return torch.distributed.get_world_size(handle(group))
 
 
 def gather(values: Tensor, group: "ProcessGroup") -> Tensor:
-    """``values`` of every rank, stacked along a new first dimension, equal on all ranks. One collective call."""
+    """Return ``values`` of every rank, stacked along a new first dimension, equal on all ranks. One collective call."""
     values = values.contiguous()
     gathered = [torch.empty_like(values) for _ in range(world_size(group))]
     torch.distributed.all_gather(gathered, values, group=handle(group))
@@ -39,7 +40,7 @@ def gather(values: Tensor, group: "ProcessGroup") -> Tensor:
 
 
 def shared_generator(generator: torch.Generator | None, group: "ProcessGroup", device: torch.device) -> torch.Generator:
-    """A source of the same random numbers on every rank, seeded by that of the first one."""
+    """Return a generator of the same random numbers on every rank, seeded by that of the first one."""
     check_group(group)
     source = torch.default_generator if generator is None else generator
     seed = torch.randint(2**62, (1,), generator=source, device=source.device).to(device)
@@ -47,5 +48,5 @@ def shared_generator(generator: torch.Generator | None, group: "ProcessGroup", d
 
 
 def handle(group: "ProcessGroup") -> "_Group | None":
-    """What torch.distributed calls it."""
+    """Return the group as torch.distributed takes it, which calls the world None."""
     return None if isinstance(group, str) else group

@@ -8,7 +8,7 @@ class InputError(ValueError):
 
 
 def whole_number(value: object, name: str, *, least: int = 1) -> int:
-    """A whole number of any type, numpy's too, as one of Python; an error if it is something else or too small."""
+    """Return a whole number of any type, numpy's too, as an int; raise if it is something else or too small."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise InputError(f"{name}={value!r} is not a whole number of {least} or more")
     return int(value)

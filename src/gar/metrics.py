@@ -1,4 +1,4 @@
-"""How good predictions are: MAE, RMSE, Pearson, Spearman and R2, for all models of a stack at once.
+"""Metrics of predictions: MAE, RMSE, Pearson, Spearman and R2, for all models of a stack at once.
 
 Predictions and labels have shape ``(batch,)`` or ``(..., batch, targets)``; leading dimensions are independent models, and a
 metric keeps them: it is computed for each target and averaged over targets. Labels may have the shape of the predictions or just
@@ -76,7 +76,7 @@ def r2(pred: Tensor, target: Tensor, *, mask: Tensor | None = None, weight: Tens
 
 
 def all_metrics(pred: Tensor, target: Tensor, *, mask: Tensor | None = None, weight: Tensor | None = None) -> Tensor:
-    """All of :data:`METRICS`, in that order, along a new last dimension.
+    """Return all of :data:`gar.registry.METRICS`, in that order, along a new last dimension.
 
     Example:
         >>> all_metrics(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([1.0, 2.0, 3.0])).shape
@@ -86,11 +86,11 @@ def all_metrics(pred: Tensor, target: Tensor, *, mask: Tensor | None = None, wei
 
 
 def _single(name: str, pred: Tensor, target: Tensor, mask: Tensor | None, weight: Tensor | None) -> Tensor:
-    return Evaluator(target, mask=mask, weight=weight)(pred)[..., METRICS.index(name)]
+    return Evaluator(target, mask=mask, weight=weight)(pred)[..., registry.METRICS[name].index]
 
 
 class _Column(NamedTuple):
-    """What is known of one set of labels ``(..., n)`` before any prediction is seen, in double precision."""
+    """One set of labels ``(..., n)`` and what is computed from it before any prediction is seen, in double precision."""
 
     target: np.ndarray
     centred: np.ndarray
@@ -98,11 +98,11 @@ class _Column(NamedTuple):
     ranks: np.ndarray
     rank_square: np.ndarray
     weight: np.ndarray | None
-    """How often each of the n rows counts, ``(n,)``; None for once."""
+    """The number of times that each of the n rows counts, ``(n,)``; None for once."""
 
 
 class _Part(NamedTuple):
-    """A column that lacks labels: the rows it has, and what is known of them."""
+    """A column that lacks labels: the rows that have one, and these as a column of their own."""
 
     rows: np.ndarray
     column: _Column
@@ -140,7 +140,7 @@ class Evaluator:
 
     @staticmethod
     def _counts(weight: Tensor, rows: int) -> np.ndarray | None:
-        """Weights as an array, None if all count once."""
+        """Return weights as an array, None if all count once."""
         check_tensor(weight, "weight")
         if weight.shape != (rows,):
             raise InputError(f"weight has shape {tuple(weight.shape)}; expected one value per row: ({rows},)")
@@ -149,11 +149,11 @@ class Evaluator:
         return None if np.all(counts == 1) else counts
 
     def __call__(self, pred: Tensor) -> Tensor:
-        """Metrics ``(..., 5)`` of predictions ``(..., batch, targets)``, or ``(batch,)`` for labels of that shape."""
+        """Return metrics ``(..., 5)`` of predictions ``(..., batch, targets)``, or ``(batch,)`` for labels of that shape."""
         self._check(pred)
         columns = _as_columns(pred)
         with np.errstate(all="ignore"):  # what is not finite shows in the result
-            values = self._of_incomplete(columns) if self._complete is None else _evaluate(columns, self._complete)
+            values = self._incomplete_metrics(columns) if self._complete is None else _evaluate(columns, self._complete)
             if pred.ndim > 1:
                 values = values.mean(-2) if self._complete is not None else self._mean_of_present(values)
         return torch.from_numpy(np.asarray(values)).to(pred.device)
@@ -167,21 +167,21 @@ class Evaluator:
                 "shared by all models; use pred.reshape or target.reshape to say which dimension is which"
             )
 
-    def _of_incomplete(self, columns: np.ndarray) -> np.ndarray:
-        """Columns that lack labels, one by one: each has its own rows. Metrics ``(..., columns, 5)``, 0 without labels."""
+    def _incomplete_metrics(self, columns: np.ndarray) -> np.ndarray:
+        """Return metrics ``(..., columns, 5)`` of columns that lack labels, one by one: each has its own rows. 0 without labels."""
         rows = columns.reshape(math.prod(columns.shape[:-1]), columns.shape[-1])
-        values = np.zeros((len(rows), len(METRICS)))
-        for place, part in enumerate(self._parts):
+        values = np.zeros((len(rows), len(registry.METRICS)))
+        for k, part in enumerate(self._parts):
             if part is not None:
-                mine = slice(place, None, len(self._parts))
+                mine = slice(k, None, len(self._parts))
                 values[mine] = _evaluate(rows[mine].take(part.rows, 1), part.column)
         present = np.array([part is not None for part in self._parts])
         if rows.shape[0] == 1 and not present.any():
             values[:] = np.nan
-        return values.reshape(*columns.shape[:-1], len(METRICS))
+        return values.reshape(*columns.shape[:-1], len(registry.METRICS))
 
     def _mean_of_present(self, values: np.ndarray) -> np.ndarray:
-        """Mean over the columns that have labels; 0 / 0 is NaN where none has."""
+        """Return the mean over the columns that have labels; 0 / 0 is NaN where none has."""
         present = np.array([part is not None for part in self._parts], dtype=np.float64)
         count = present.reshape(-1, values.shape[-2]).sum(-1)
         total: np.ndarray = values.sum(-2)
@@ -189,19 +189,19 @@ class Evaluator:
 
 
 def _as_columns(values: Tensor) -> np.ndarray:
-    """``(n,)`` as it is, ``(..., n, targets)`` as ``(..., targets, n)``, in memory of that order."""
+    """Return ``(n,)`` as it is, ``(..., n, targets)`` as ``(..., targets, n)``, in memory of that order."""
     return _array(values if values.ndim == 1 else values.mT)
 
 
 def _array(values: Tensor) -> np.ndarray:
-    """For numpy, which has no bfloat16."""
+    """Return values as an array of numpy, which has no bfloat16."""
     values = values.detach().contiguous().cpu()
     array: np.ndarray = (values.float() if values.dtype == torch.bfloat16 else values).numpy()
     return array
 
 
 def _incomplete(labels: np.ndarray, keep: np.ndarray, counts: np.ndarray | None) -> list[_Part | None]:
-    """One column after another, over all leading dimensions; None for a column without labels."""
+    """Return one column after another, over all leading dimensions; None for a column without labels."""
     flat = labels.reshape(math.prod(labels.shape[:-1]), labels.shape[-1])
     rows = [np.flatnonzero(row) for row in keep.reshape(flat.shape)]
     weights = [None if counts is None else counts[row] for row in rows]
@@ -220,7 +220,7 @@ def _column(target: np.ndarray, weight: np.ndarray | None) -> _Column:
 
 
 def _evaluate(pred: np.ndarray, column: _Column) -> np.ndarray:
-    """Metrics ``(..., 5)`` of predictions ``(..., n)``."""
+    """Return metrics ``(..., 5)`` of predictions ``(..., n)``."""
     weight = column.weight
     order, ranks = _sorted_ranks(pred, weight)
     ordered = None if weight is None else weight[order]
@@ -242,7 +242,7 @@ def _mean(values: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
 
 
 def _dot(one: np.ndarray, other: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
-    """Sum of products along the last dimension, for each row by itself.
+    """Return the sum of products along the last dimension, for each row by itself.
 
     A row's result must not depend on how many rows there are. That of einsum does for long rows, which it works on piece by piece.
     """
@@ -256,51 +256,51 @@ _SHORT = 4096
 
 
 def _correlation(cross: np.ndarray, one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """``cross / sqrt(one other)``, 0 where one of the two is constant; rounding cannot push it beyond 1."""
+    """Return ``cross / sqrt(one other)``, 0 where one of the two is constant; rounding cannot push it beyond 1."""
     scale = np.sqrt(one) * np.sqrt(other)
     constant = scale == 0
     return np.asarray(np.minimum(np.maximum(np.where(constant, 0.0, cross) / np.where(constant, 1.0, scale), -1.0), 1.0))
 
 
 def _r2(squared: np.ndarray, total: np.ndarray) -> np.ndarray:
-    """With constant labels 1 for perfect predictions and 0 for others."""
+    """Return R2; with constant labels 1 for perfect predictions and 0 for others."""
     constant = total == 0
     return np.asarray(1.0 - np.where(constant, squared > 0, squared) / np.where(constant, 1.0, total))
 
 
 def _picked(ranks: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """Ranks ``(..., n)``, shared by leading dimensions, in the order of each row."""
+    """Return ranks ``(..., n)``, shared by leading dimensions, in the order of each row."""
     if ranks.size == ranks.shape[-1]:
         return np.asarray(ranks.reshape(-1)[order])
     return np.take_along_axis(np.broadcast_to(ranks, order.shape), order, -1)
 
 
 def _sorted_ranks(values: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """The order that sorts the last dimension, and twice the centred mean ranks in that order.
+    """Return the order that sorts the last dimension, and twice the centred mean ranks in that order.
 
     These are whole numbers, so sums of their products are exact. Without ties they are known beforehand; few values are tied as a
-    rule (a table that holds a row twice), so only these are looked at.
+    rule (a table that holds a row twice), so only these are treated.
     """
     order, size = values.argsort(-1), values.shape[-1]
     ranked = np.sort(values, -1).reshape(-1, size)  # quicker than bringing the values into the order found
     if weight is not None:
         return order, _weighted_ranks(ranked, weight[order].reshape(-1, size)).reshape(values.shape)
     ranks = np.arange(1.0 - size, size, 2.0)
-    row, place = np.divmod(np.flatnonzero(ranked[:, 1:] == ranked[:, :-1]), max(size - 1, 1))
+    row, at = np.divmod(np.flatnonzero(ranked[:, 1:] == ranked[:, :-1]), max(size - 1, 1))
     if len(row) == 0:
         return order, ranks
     ranks = np.repeat(ranks[None], len(ranked), 0)
-    flat = row * size + place  # an entry ties its place with the next one, and neighbouring entries are one group
+    flat = row * size + at  # an entry ties its position with the next one, and neighbouring entries are one group
     starts = np.flatnonzero(np.concatenate([[True], flat[1:] != flat[:-1] + 1]))
     ends = np.concatenate([starts[1:], [len(flat)]])
-    shared = np.repeat(place[starts] + place[ends - 1] + 2.0 - size, ends - starts)
-    ranks[row, place] = shared
-    ranks[row, place + 1] = shared
+    shared = np.repeat(at[starts] + at[ends - 1] + 2.0 - size, ends - starts)
+    ranks[row, at] = shared
+    ranks[row, at + 1] = shared
     return order, ranks.reshape(values.shape)
 
 
 def _weighted_ranks(ranked: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """The same for sorted values whose rows count by weight: twice the weight below, plus that of equal values, minus all."""
+    """Return ranks of sorted values whose rows count by weight: twice the weight below, plus that of equal values, minus all."""
     below = np.cumsum(weight, -1) - weight
     upto = below + weight
     tied = ranked[:, 1:] == ranked[:, :-1]

@@ -1,10 +1,12 @@
-"""Losses, metrics and model families by name: one list each, which everything else asks.
+"""Losses, metrics and model families by name: one list each, which everything else uses.
 
 Nothing heavy is imported here, so that ``gar --help`` and shell completion answer at once. A loss names its module by an import
 path and loads it when it is built.
 """
 
-from collections.abc import Mapping
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from types import MappingProxyType
@@ -34,14 +36,18 @@ class Style:
 class LossSpec:
     """What a loss is called, what it needs, and how it is tuned.
 
+    :class:`gar.losses.RegressionLoss` says what its module may take and provide.
+
     Args:
         title: for tables and figures.
         module: the class of the loss, or its import path, such as ``"gar.losses:GARLoss"``.
-        inputs: what it looks at besides labels, in the order of ``forward``: ``(pred, target)``, ``(features, target)`` or
+        inputs: what it depends on besides labels, in the order of ``forward``: ``(pred, target)``, ``(features, target)`` or
             ``(pred, target, features)``. A loss of features alone trains an encoder, and another loss then the whole network.
-        parameter: the name of its tuned parameter.
+        parameter: the name of its tuned parameter, an argument of its constructor.
         grid: values of the parameter to try.
-        needs_distinct_labels: whether it keeps one row of every distinct label.
+        stacked: whether ``forward`` takes many models at once, ``(models, batch, targets)``, and returns one value for each.
+            False is for a loss that returns a single number, such as those of :mod:`torch.nn`: models are evaluated one by one.
+        needs_distinct_labels: whether ``forward`` takes ``representatives (..., batch)``, True for one row of every distinct label.
         comparison_options: further arguments of the class in a comparison, where its defaults are not what is compared.
         style: how it is drawn; None takes the next free style.
     """
@@ -51,6 +57,7 @@ class LossSpec:
     inputs: tuple[Input, ...] = ("pred",)
     parameter: str | None = None
     grid: tuple[float, ...] = ()
+    stacked: bool = True
     needs_distinct_labels: bool = False
     comparison_options: Mapping[str, Any] = field(default_factory=dict, hash=False)
     style: Style | None = None
@@ -64,13 +71,39 @@ class LossSpec:
         found: Any = getattr(import_module(path), name)
         return found  # type: ignore[no-any-return]
 
-    def build(self, value: "float | Tensor | None" = None, **options: Any) -> "nn.Module":
-        """Return a module with its tuned parameter set to ``value``; None keeps the default."""
+    @property
+    def options(self) -> frozenset[str]:
+        """The names of the constructor's arguments."""
+        return _argument_names(self.loss.__init__)
+
+    def build(self, value: "float | Tensor | None" = None, *, nan_policy: str | None = None, **options: Any) -> "nn.Module":
+        """Return a module with its tuned parameter set to ``value``; None keeps the default.
+
+        ``nan_policy`` is passed on if the constructor takes it. If not, leaving out missing labels, ``"omit"``, is an error.
+        """
+        if nan_policy is not None and "nan_policy" in self.options:
+            options["nan_policy"] = nan_policy
+        elif nan_policy == "omit":
+            raise InputError(
+                f"labels are missing, and {self.title} cannot omit them; remove these rows, or let its constructor take nan_policy"
+            )
         if value is None:
             return self.loss(**options)
         if self.parameter is None:
             raise InputError(f"{self.title} has no parameter to tune, but was given {value!r}; leave it out")
         return self.loss(**{self.parameter: value}, **options)
+
+    def check_takes(self, names: Iterable[str]) -> None:
+        """Raise if ``forward`` does not take all of these keywords."""
+        for name in names:
+            if name not in _argument_names(self.loss.forward):
+                raise InputError(f"{self.title} takes no {name}; leave it out, or let its forward take {name}=None")
+
+
+@functools.cache
+def _argument_names(function: Callable[..., Any]) -> frozenset[str]:
+    parameters = inspect.signature(function).parameters.values()
+    return frozenset(one.name for one in parameters if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)) - {"self"}
 
 
 _LOSSES: dict[str, LossSpec] = {
@@ -152,10 +185,13 @@ BASELINE, METHOD_OF_INTEREST = "mae", "gar"
 """The loss that gains are counted from, and the loss that a report is about."""
 
 
+_BUILT_IN = frozenset(_LOSSES)
+
+
 def register(name: str, spec: LossSpec) -> None:
     """Add a loss of your own: it then works by name in the estimators, in comparisons and in reports.
 
-    Registering the same loss under the same name again changes nothing.
+    The same class may be registered again, as when a cell of a notebook is run twice; the last one counts.
 
     Args:
         name: letters, digits and underscores, as in ``--losses``.
@@ -164,17 +200,28 @@ def register(name: str, spec: LossSpec) -> None:
     Example:
         >>> import torch
         >>> class LogCoshLoss(torch.nn.Module):
-        ...     def forward(self, pred, target, *, sample_weight=None, mask=None):
+        ...     def forward(self, pred, target):
         ...         return (pred - target).cosh().log().mean((-2, -1))
         >>> register("log_cosh", LossSpec(title="Log-cosh", module=LogCoshLoss))
+        >>> register("smooth_l1", LossSpec(title="Smooth L1", module=torch.nn.SmoothL1Loss, parameter="beta", stacked=False))
         >>> LOSSES["log_cosh"].title
         'Log-cosh'
     """
     if not name.isidentifier():
         raise InputError(f"name={name!r} cannot name a loss; use letters, digits and underscores, such as 'log_cosh'")
-    if _LOSSES.get(name, spec) != spec:
-        raise InputError(f"a loss named {name!r} ({_LOSSES[name].title}) exists already; choose another name")
+    known = _LOSSES.get(name, spec)
+    if known != spec and (name in _BUILT_IN or _path(known) != _path(spec)):
+        raise InputError(f"a loss named {name!r} ({known.title}) exists already; choose another name")
     _LOSSES[name] = spec
+
+
+def _path(spec: LossSpec) -> str:
+    return spec.module if isinstance(spec.module, str) else f"{spec.module.__module__}:{spec.module.__qualname__}"
+
+
+def registered(names: Iterable[str]) -> dict[str, LossSpec]:
+    """Return those of these losses that :func:`register` added: what another process must register too."""
+    return {name: _LOSSES[name] for name in names if name not in _BUILT_IN}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""How much better, and is it luck? Gains in percent and p-values of two methods' scores, one score per fold."""
+"""Comparison of two methods by their scores, one per fold: gains in percent and p-values."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -57,7 +57,7 @@ def compare_scores(
 
 
 def percent_gain(values: Sequence[float], rival: Sequence[float], *, larger_is_better: bool) -> float:
-    """By how many percent the mean of ``values`` is better than that of ``rival``; negative where it is worse.
+    """Return by how many percent the mean of ``values`` is better than that of ``rival``; negative where it is worse.
 
     Two means of zero give 0. Against a rival's mean of zero alone there is no percentage: NaN.
 
@@ -73,9 +73,9 @@ def percent_gain(values: Sequence[float], rival: Sequence[float], *, larger_is_b
 
 
 def two_sample_t(values: Sequence[float], rival: Sequence[float]) -> float:
-    """Two-sided p-value of Student's t-test of two samples with one common variance, as the paper reports it.
+    """Return the two-sided p-value of Student's t-test of two samples with one common variance, as the paper reports it.
 
-    Folds share most of their training rows, which this test does not know: it finds differences too easily. See
+    Folds share most of their training rows, which this test ignores: it finds differences too easily. See
     :func:`corrected_resampled_t`. Samples without any spread give 1 for equal and 0 for different means; one value is too few: NaN.
 
     Example:
@@ -83,15 +83,16 @@ def two_sample_t(values: Sequence[float], rival: Sequence[float]) -> float:
         0.2879
     """
     one, other = np.asarray(values, np.float64), np.asarray(rival, np.float64)
-    degrees = len(one) + len(other) - 2
     if min(len(one), len(other)) < 2:
         return float("nan")
-    pooled = (len(one) * one.var() + len(other) * other.var()) / degrees
-    return _two_sided(float(one.mean() - other.mean()), float(pooled * (1 / len(one) + 1 / len(other))), degrees)
+    if one.mean() == other.mean():
+        return 1.0
+    samples = [(sample.mean(), sample.std(ddof=1), len(sample)) for sample in (one, other)]
+    return float(stats.ttest_ind_from_stats(*samples[0], *samples[1]).pvalue)
 
 
 def corrected_resampled_t(values: Sequence[float], rival: Sequence[float], *, train_rows: float, test_rows: float) -> float:
-    """Two-sided p-value of the corrected resampled t-test (Nadeau and Bengio, 2003), the honest one for overlapping folds.
+    """Return the two-sided p-value of the corrected resampled t-test (Nadeau and Bengio, 2003), which allows for overlapping folds.
 
     The variance of the paired differences over k folds counts ``1/k + test_rows/train_rows`` times instead of ``1/k`` times,
     because the folds' training rows overlap. Differences without any spread give 1 if they are zero and 0 if not; one fold is
@@ -115,12 +116,7 @@ def corrected_resampled_t(values: Sequence[float], rival: Sequence[float], *, tr
     folds = len(differences)
     if folds < 2:
         return float("nan")
-    variance = differences.var(ddof=1) * (1 / folds + test_rows / train_rows)
-    return _two_sided(float(differences.mean()), float(variance), folds - 1)
-
-
-def _two_sided(mean: float, variance: float, degrees: int) -> float:
-    """How often chance alone gives a mean at least so far from zero."""
+    mean, variance = differences.mean(), differences.var(ddof=1) * (1 / folds + test_rows / train_rows)
     if variance == 0:
         return 1.0 if mean == 0 else 0.0
-    return float(2 * stats.t.sf(abs(mean) / np.sqrt(variance), degrees))
+    return float(2 * stats.t.sf(abs(mean) / np.sqrt(variance), folds - 1))

@@ -1,4 +1,4 @@
-"""The one place where inputs of losses are checked and brought into one form.
+"""Checks of the inputs of losses, which bring them into one form.
 
 Conventions, for every loss:
 
@@ -45,20 +45,20 @@ class Columns(NamedTuple):
     share: Tensor | None
 
     def total(self, values: Tensor) -> Tensor:
-        """Weighted sum along the last dimension."""
+        """Return the weighted sum along the last dimension."""
         return values.sum(-1) if self.weight is None else (self.weight * values).sum(-1)
 
     def size(self) -> Tensor | float:
-        """Number of rows, counted with their weights."""
+        """Return the number of rows, counted with their weights."""
         return float(self.pred.shape[-1]) if self.weight is None else self.weight.sum(-1)
 
     def mean(self, values: Tensor) -> Tensor:
-        """Weighted mean along the last dimension; zero for an empty column."""
+        """Return the weighted mean along the last dimension; zero for an empty column."""
         size = self.size()
         return self.total(values) / (size + (size == 0))
 
     def over_columns(self, values: Tensor) -> Tensor:
-        """Mean over columns that hold anything; zero where none does. ``(..., columns)`` to ``(...)``."""
+        """Return the mean over columns that have rows; zero where none has. ``(..., columns)`` to ``(...)``."""
         if self.share is None:
             return values.mean(-1)
         count = self.share.sum(-1)
@@ -79,7 +79,7 @@ def in_full_precision(loss: Callable[P, R]) -> Callable[P, R]:
 
 
 def _device_of(values: Iterable[object]) -> str | None:
-    """The kind of device of the first tensor among arguments, or in one that is a list."""
+    """Return the type of device of the first tensor among arguments, or in one that is a list."""
     for value in values:
         found = value.device.type if isinstance(value, Tensor) else _device_of(value) if isinstance(value, (list, tuple)) else None
         if found is not None:
@@ -88,17 +88,17 @@ def _device_of(values: Iterable[object]) -> str | None:
 
 
 def is_traced() -> bool:
-    """Whether torch.compile or a torch.func transform is at work, so that values cannot be looked at."""
+    """Return True within torch.compile or a torch.func transform, where values cannot be inspected."""
     return torch.compiler.is_compiling() or is_transformed()
 
 
 def is_transformed() -> bool:
-    """Whether a torch.func transform (vmap, grad, ...) is at work."""
+    """Return True within a torch.func transform (vmap, grad, ...)."""
     return torch._C._are_functorch_transforms_active()
 
 
 def needs_derivative(*values: object) -> bool:
-    """Whether any of these is a tensor that is differentiated, backward or forward."""
+    """Return True if any of these is a tensor that is differentiated, backward or forward."""
     return any(map(_is_differentiated, values))
 
 
@@ -107,8 +107,8 @@ def _is_differentiated(value: object) -> bool:
 
 
 def has_tangent(values: Tensor) -> bool:
-    """Whether a derivative of :mod:`torch.autograd.forward_ad` travels with these values."""
-    # Outside a dual level there is none: one look at a number, where a question to the tensor would cost a microsecond.
+    """Return True if these values carry a tangent of :mod:`torch.autograd.forward_ad`."""
+    # Outside a dual level there is none: comparing one number is cheaper than asking the tensor, which takes a microsecond.
     return forward_ad._current_level >= 0 and forward_ad.unpack_dual(values).tangent is not None  # type: ignore[no-untyped-call]
 
 
@@ -123,8 +123,8 @@ def as_columns(
 ) -> Columns:
     """Check everything a caller can get wrong and return the inputs as :class:`Columns`."""
     pred, target = checked_pair(pred, target)
-    if pred.ndim == 1 and sample_weight is None and mask is None and nan_policy == "propagate" and pairs == "batch" and len(pred):
-        return Columns(pred, target, None, None)  # nothing left to ask or to lay out
+    if sample_weight is None and mask is None and nan_policy == "propagate" and pred.numel() > 0:
+        return Columns(_in_columns(pred, pairs), _in_columns(target, pairs), None, None)  # nothing left to check
     weight = _element_weight(pred, target, sample_weight, mask, nan_policy, pairs)
     if weight is not None:
         # What does not count may hold NaN: 0 * NaN is NaN, so it is replaced and not just multiplied away.
@@ -140,7 +140,7 @@ def as_columns(
 
 
 def _in_columns(values: Tensor, pairs: Pairs) -> Tensor:
-    """``(batch,)`` or ``(..., batch, targets)`` as ``(n,)`` or ``(..., columns, n)``."""
+    """Return ``(batch,)`` or ``(..., batch, targets)`` as ``(n,)`` or ``(..., columns, n)``."""
     if pairs == "batch":
         if values.ndim == 1:
             return values
@@ -154,19 +154,19 @@ def _in_columns(values: Tensor, pairs: Pairs) -> Tensor:
 
 
 def like_inputs(values: Tensor, pred: Tensor, pairs: Pairs) -> Tensor:
-    """What :func:`as_columns` laid out in columns, back in the shape and dtype of the predictions."""
+    """Undo the layout of :func:`as_columns`: return values in the shape and dtype of the predictions."""
     if pairs == "targets" or pred.ndim == 1:
         return values.to(pred.dtype)
     return values.unsqueeze(-1).to(pred.dtype) if values.ndim == 1 else values.mT.to(pred.dtype)
 
 
 def checked_pair(pred: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """Equal shapes, one device, floating predictions; both in the dtype the loss is computed in."""
+    """Check for equal shapes, one device and floating predictions; return both in the dtype the loss is computed in."""
     check_tensor(pred, "pred")
     check_tensor(target, "target")
     same = pred.dtype == target.dtype and pred.shape == target.shape and pred.device == target.device
     if same and pred.dtype in FULL and pred.ndim > 0:
-        return pred, target  # the usual case, spared the questions below
+        return pred, target  # the usual case needs none of the checks below
     if pred.shape != target.shape:
         raise InputError(_shape_message(pred, target))
     if pred.ndim == 0:
@@ -179,7 +179,7 @@ def checked_pair(pred: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def compute_dtype(pred: Tensor, target: Tensor) -> torch.dtype:
-    """The wider dtype of the two, and at least float32. Integer targets take the dtype of the predictions."""
+    """Return the wider dtype of the two, and at least float32. Integer targets take the dtype of the predictions."""
     wider = torch.promote_types(pred.dtype, target.dtype) if target.is_floating_point() else pred.dtype
     return torch.promote_types(wider, torch.float32)
 
@@ -201,32 +201,37 @@ def check_choice(value: object, choices: tuple[str, ...], name: str) -> None:
         raise InputError(f"{name}={value!r} is unknown; choose one of {', '.join(map(repr, choices))}")
 
 
-def model_parameter(
-    value: float | Tensor, columns: Columns, name: str, *, lowest: float = 0.0, open_end: bool = True
-) -> float | Tensor:
-    """A loss parameter: a number, or a tensor with one value per model. Its bound is checked unless values are traced."""
-    return parameter_like(value, columns.pred.shape[:-2], columns.pred, name, lowest=lowest, open_end=open_end)
+def parameter_like(value: float | Tensor, models: torch.Size, like: Tensor, name: str, *, open_end: bool = True) -> float | Tensor:
+    """Check a loss parameter: a number, or a tensor with one value per model, which takes the dtype and device of ``like``."""
+    return per_model(check_parameter(value, name, open_end=open_end), models, like, name)
 
 
-def parameter_like(
-    value: float | Tensor, models: torch.Size, like: Tensor, name: str, *, lowest: float = 0.0, open_end: bool = True
-) -> float | Tensor:
-    if isinstance(value, Tensor):
-        if value.shape != models and value.ndim > 0:
-            raise InputError(
-                f"{name} has shape {tuple(value.shape)}, but the models have shape {tuple(models)}; "
-                "pass a number or one value per model"
-            )
-        value = value.to(like).expand(models)
-    return check_parameter(value, name, lowest=lowest, open_end=open_end)
+def per_model(value: float | Tensor, models: torch.Size, like: Tensor, name: str) -> float | Tensor:
+    """Bring a checked loss parameter into the shape of the models; a number stays as it is."""
+    if not isinstance(value, Tensor):
+        return value
+    if value.shape == models:
+        return value.to(like)
+    if value.ndim > 0:
+        raise InputError(
+            f"{name} has shape {tuple(value.shape)}, but the models have shape {tuple(models)}; "
+            "pass a number or one value per model"
+        )
+    return value.to(like).expand(models)
+
+
+def tuned_parameter(value: float | Tensor, name: str, *, open_end: bool = True) -> float | Tensor:
+    """Check a loss parameter for a module: a float, or a tensor that becomes a buffer of the module it is assigned to."""
+    value = check_parameter(value, name, open_end=open_end)
+    return torch.nn.Buffer(value.detach().clone()) if isinstance(value, Tensor) else float(value)
 
 
 @overload
-def check_parameter(value: float, name: str, *, lowest: float = 0.0, open_end: bool = True) -> float: ...
+def check_parameter(value: float, name: str, *, open_end: bool = True) -> float: ...
 @overload
-def check_parameter(value: float | Tensor, name: str, *, lowest: float = 0.0, open_end: bool = True) -> float | Tensor: ...
-def check_parameter(value: float | Tensor, name: str, *, lowest: float = 0.0, open_end: bool = True) -> float | Tensor:
-    """A number, or a tensor of numbers, above ``lowest``. Tensors are looked at unless they are being traced.
+def check_parameter(value: float | Tensor, name: str, *, open_end: bool = True) -> float | Tensor: ...
+def check_parameter(value: float | Tensor, name: str, *, open_end: bool = True) -> float | Tensor:
+    """Check that a number, or every value of a tensor, is above 0, or at least 0 if not ``open_end``. Traced tensors pass.
 
     Returns it, with a number of another library, such as numpy's, as a float.
     """
@@ -236,8 +241,8 @@ def check_parameter(value: float | Tensor, name: str, *, lowest: float = 0.0, op
         least = float(value.detach().min())  # NaN where any value is NaN
     else:
         value = least = _as_number(value, name)
-    if not (least > lowest or (least == lowest and not open_end)):
-        raise InputError(f"{name}={least} is out of range; expected a number {'>' if open_end else '>='} {lowest:g}")
+    if not (least > 0 or (least == 0 and not open_end)):
+        raise InputError(f"{name}={least} is out of range; expected a number {'>' if open_end else '>='} 0")
     return value
 
 
@@ -246,6 +251,10 @@ def _as_number(value: object, name: str) -> float:
     if number is None or isinstance(number, bool):
         raise InputError(f"{name}={value!r} is a {type(value).__name__}; expected a number or a tensor with one value per model")
     return number
+
+
+def check_nan_policy(nan_policy: object) -> None:
+    check_choice(nan_policy, ("raise", "omit", "propagate"), "nan_policy")
 
 
 def check_eps(eps: float) -> float:
@@ -269,8 +278,8 @@ def _shape_message(pred: Tensor, target: Tensor) -> str:
 def _element_weight(
     pred: Tensor, target: Tensor, sample_weight: Tensor | None, mask: Tensor | None, nan_policy: NanPolicy, pairs: Pairs
 ) -> Tensor | None:
-    """What each label counts: product of weights and masks, in the shape of the predictions, or None for 'all the same'."""
-    check_choice(nan_policy, ("raise", "omit", "propagate"), "nan_policy")
+    """Return the weight of each label: the product of weights and masks, in the shape of the predictions, or None for all ones."""
+    check_nan_policy(nan_policy)
     check_choice(pairs, ("batch", "targets"), "pairs")
     weight: Tensor | None = None
     if sample_weight is not None:
@@ -295,7 +304,7 @@ def _times(weight: Tensor | None, keep: Tensor, like: Tensor) -> Tensor:
 
 
 def _as_elements(value: Tensor, pred: Tensor, name: str) -> Tensor:
-    """A weight or mask per element, or per row (the shape of pred without targets), as one value per element."""
+    """Return a weight or mask per element, or per row (the shape of pred without targets), as one value per element."""
     check_tensor(value, name)
     check_device(pred, value, name)
     if value.shape == pred.shape:
@@ -329,14 +338,14 @@ def check_labels(target: Tensor) -> None:
 
 
 def bad_labels(target: Tensor) -> int:
-    """How many labels are NaN or inf; 0 while tracing. A finite sum proves that all are finite, and costs one quick pass."""
+    """Return the number of labels that are NaN or inf; 0 while tracing. A finite sum proves in one pass that all are."""
     if is_traced() or not target.is_floating_point() or math.isfinite(target.detach().sum().item()):
         return 0
     return int((~torch.isfinite(target)).sum())
 
 
 def bad_labels_elsewhere() -> InputError:
-    """The same error for a process whose own labels are all right."""
+    """Return the error for a process whose own labels are finite."""
     return InputError(f"labels of another process hold NaN or infinite values; remove them there, {_LET_PASS}")
 
 

@@ -70,7 +70,7 @@ def test_cv_predicts_with_the_mean_of_its_winners() -> None:
     model = quick(scoring="mae").fit(x, y)
     history = model.history_[32][1]
     places = [history.of("valid", "mae").reshape(3, -1, 20)[fold].min(1).argmin() + fold * 6 for fold in range(3)]
-    np.testing.assert_array_equal(model.networks_.table.numpy(), history.best.table[places].numpy())
+    np.testing.assert_array_equal(model.networks_.weights.numpy(), history.best.weights[places].numpy())
     assert model.best_score_ < 0  # errors count negative
     assert np.corrcoef(model.predict(x), y)[0, 1] > 0.95
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from gar.functional import conr_loss, rank_n_contrast_loss, ranksim_loss
-from gar.functional._features import Rows, distances
-from gar.functional._order import ascending
+from gar.functional.features import FeatureRows, distances
+from gar.functional.sorting import ascending
 from tests import references as slow
 from tests.cases import BY_NAME, Case, Inputs, make_inputs
 
@@ -45,13 +45,13 @@ def test_models_that_share_labels(case: Case, extra: str) -> None:
 
 @pytest.mark.parametrize("case", ON_FEATURES, ids=str)
 def test_shared_labels_are_worked_on_once(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls, label_gaps = [], Rows.label_gaps
+    calls, label_gaps = [], FeatureRows.label_gaps
 
-    def counted(rows: Rows) -> torch.Tensor:
+    def counted(rows: FeatureRows) -> torch.Tensor:
         calls.append(rows.target.shape)
         return label_gaps(rows)
 
-    monkeypatch.setattr(Rows, "label_gaps", counted)
+    monkeypatch.setattr(FeatureRows, "label_gaps", counted)
     inputs = make_inputs(2, 3, batch=8)
     value_and_gradient(case, inputs._replace(target=inputs.target[:, :1].expand(2, 3, 8, 2)))
     assert calls == [(8, 2), (8, 2)]
@@ -124,7 +124,7 @@ def test_ranksim_backward_is_the_black_box_interpolation() -> None:
     similarity = unit @ unit.T
 
     def ranks(rows: torch.Tensor) -> torch.Tensor:
-        return torch.tensor([slow.places(row) for row in rows.tolist()], dtype=torch.float64)
+        return torch.tensor([slow.ranks(row) for row in rows.tolist()], dtype=torch.float64)
 
     labels = ranks(-(target[:, None] - target[None, :]).abs())
     incoming = 2 * (ranks(similarity) - labels) / 6
@@ -194,18 +194,18 @@ def test_order_with_groups_of_equal_values(compiled: bool) -> None:
 
     def bounds(rows: torch.Tensor) -> tuple[torch.Tensor, ...]:
         order = ascending(rows)
-        return order.places, order.first(), order.last(), order.hand_out(torch.tensor([10.0, 20.0, 30.0, 40.0, 50.0]))
+        return order.indices, order.first(), order.last(), order.assign(torch.tensor([10.0, 20.0, 30.0, 40.0, 50.0]))
 
-    places, first, last, handed_out = torch.func.vmap(bounds)(values) if compiled else bounds(values)
-    assert values.gather(-1, places).tolist() == values.sort(-1).values.tolist()
+    indices, first, last, assigned = torch.func.vmap(bounds)(values) if compiled else bounds(values)
+    assert values.gather(-1, indices).tolist() == values.sort(-1).values.tolist()
     assert first.tolist() == [[0, 1, 2, 2, 4], [0, 0, 0, 0, 0], [0, 1, 2, 3, 4]]
     assert last.tolist() == [[0, 1, 3, 3, 4], [4, 4, 4, 4, 4], [0, 1, 2, 3, 4]]
-    assert handed_out.tolist() == [[30, 10, 30, 20, 50], [10, 10, 10, 10, 10], [50, 40, 30, 20, 10]]
+    assert assigned.tolist() == [[30, 10, 30, 20, 50], [10, 10, 10, 10, 10], [50, 40, 30, 20, 10]]
 
 
 def test_quick_order_of_every_kind_of_number() -> None:
     """Single precision is sorted as integers: signs, zeros, infinities and tiny numbers included."""
     values = torch.tensor([[0.0, -0.0, 1e-45, -1e-45, torch.inf, -torch.inf, -2.5, 2.5, 1e38, -1e38]])
     order = ascending(values)
-    assert values.gather(-1, order.places).tolist() == values.sort(-1).values.tolist()
+    assert values.gather(-1, order.indices).tolist() == values.sort(-1).values.tolist()
     assert order.first().tolist() == [[0, 1, 2, 3, 4, 4, 6, 7, 8, 9]]  # zero equals negative zero

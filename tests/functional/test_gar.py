@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+import gar
 from gar import GARLoss
 from gar.functional import aggregate, gar_loss, normalized_difference_loss
-from gar.functional._components import GARSettings
-from gar.functional.gar import _Loss
+from gar.functional.gar import GARFunction, GARSettings
+from gar.functional.moments import SmallBatches
 from gar.validation import as_columns
 from tests import references as slow
 from tests.cases import make_inputs
@@ -36,14 +37,14 @@ def slope(pred: Tensor, target: Tensor, **more: object) -> Tensor:
 @pytest.mark.parametrize("form", ["log", "exp"])
 @pytest.mark.parametrize("pairs", ["batch", "targets"])
 def test_closed_form_is_the_plain_form(components: tuple[str, ...], form: str, pairs: str) -> None:
-    """Value and gradient of the quick road equal autograd through the equations, with weights, masks and several models."""
+    """Value and gradient of the quick path equal autograd through the equations, with weights, masks and several models."""
     inputs = make_inputs(2, batch=9, targets=4)
     alpha = torch.tensor([0.3, math.inf], dtype=torch.float64)
     weights = tuple(0.5 + 0.25 * k for k in range(len(components)))
     settings = GARSettings(components=components, weights=weights, form=form, pairs=pairs, correction=1)  # type: ignore[arg-type]
     weight, mask = torch.rand(2, 9, dtype=torch.float64), torch.rand(2, 9, 4) > 0.2
     leaf = inputs.pred.clone().requires_grad_()
-    plain = _Loss(settings, inputs.target, alpha, weight, mask).plain(leaf)
+    plain = GARFunction(settings, inputs.target, alpha, weight, mask).plain(leaf)
     plain.sum().backward()
     quick = inputs.pred.clone().requires_grad_()
     value = GARLoss(alpha, components=components, weights=weights, form=form, pairs=pairs, correction=1)(  # type: ignore[arg-type]
@@ -154,7 +155,7 @@ def test_large_offsets_do_not_cancel() -> None:
         torch.testing.assert_close(gar_loss(start, target).double(), exact, rtol=1e-3, atol=0)
 
 
-@pytest.mark.parametrize("rows", [2, 7, 32, 48, 49])
+@pytest.mark.parametrize("rows", [2, 7, 32, SmallBatches.LARGEST, SmallBatches.LARGEST + 1])
 @pytest.mark.parametrize("more", [{}, {"form": "exp"}, {"components": ("diff",), "weights": (0.5,)}, {"correction": 1}])
 def test_stacks_of_small_batches(rows: int, more: dict[str, object]) -> None:
     """Value and gradient in single precision follow double precision, and are the same bits for a model alone."""
@@ -286,3 +287,27 @@ def test_parallel_predictions_of_any_spread(rows: int, alpha: float) -> None:
         (slope,) = torch.autograd.grad(loss.sum(), pred)
         assert loss.isfinite().all()
         assert slope.isfinite().all()
+
+
+@pytest.mark.parametrize("pairs", ["batch", "targets"])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64], ids=str)
+def test_value_and_gradient_without_autograd(pairs: str, dtype: torch.dtype) -> None:
+    """The method gives what backward gives, with weights and missing labels, whether gradients are enabled or not."""
+    inputs = make_inputs(2, batch=9, targets=3)
+    pred, target = inputs.pred.to(dtype), inputs.target.to(dtype)
+    target[0, 2, 1] = math.nan
+    loss = GARLoss(torch.tensor([0.3, 2.0]), pairs=pairs, nan_policy="omit")  # type: ignore[arg-type]
+    weight, mask = torch.rand(2, 9), torch.rand(2, 9, 3) > 0.2
+    leaf = pred.clone().requires_grad_()
+    expected = loss(leaf, target, sample_weight=weight, mask=mask)
+    expected.sum().backward()
+    for enabled in (True, False):
+        with torch.set_grad_enabled(enabled):
+            value, gradient = loss.value_and_gradient(leaf, target, sample_weight=weight, mask=mask)
+        assert torch.equal(value, expected.detach())
+        assert leaf.grad is not None
+        torch.testing.assert_close(gradient, leaf.grad, rtol=1e-3 if dtype is torch.float16 else 1e-6, atol=1e-7)
+        assert not value.requires_grad
+        assert not gradient.requires_grad
+    with pytest.raises(gar.InputError, match="value_and_gradient is of the batch of one process; leave out process_group"):
+        GARLoss(process_group="world").value_and_gradient(pred, target)

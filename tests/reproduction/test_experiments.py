@@ -78,7 +78,7 @@ def test_the_protocol_of_curves() -> None:
         settings = unit.settings
         assert (settings.hidden_sizes, settings.epochs, settings.batch_size) == ((100,) * 5, 300, 128)
         assert (settings.optimizer, settings.milestones) == ("adam", (100, 200))
-        assert settings.first_phase == (100 if method == "rnc" else 300)
+        assert settings.first_phase_epochs == (100 if method == "rnc" else 300)
         assert set(unit.models.seed) == {1, 2, 3, 4, 5}
         assert len(unit.models) == 5 * 4 * 4 * (3 if method == "rnc" else 1)
     assert len(unit_named("depth", "sine", "gar-10").settings.hidden_sizes) == 10

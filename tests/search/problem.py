@@ -68,10 +68,10 @@ def assert_same(one: History, other: History) -> None:
     """Bit for bit."""
     for name in ("metrics", "epochs_run", "failed_epoch", "best_epoch"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
-    for table, expected in ((one.best_table, other.best_table), (one.final_table, other.final_table)):
-        assert (table is None) == (expected is None)
-        if table is not None and expected is not None:
-            np.testing.assert_array_equal(table.numpy(), expected.numpy())
+    for weights, expected in ((one.best_weights, other.best_weights), (one.final_weights, other.final_weights)):
+        assert (weights is None) == (expected is None)
+        if weights is not None and expected is not None:
+            np.testing.assert_array_equal(weights.numpy(), expected.numpy())
 
 
 def record_files(folder: Path) -> list[Path]:
@@ -86,8 +86,8 @@ def recorded_models(path: Path) -> list[tuple[float, ...]]:
 
 def start(folder: Path, *options: str) -> subprocess.Popen[str]:
     """The long search as a process that leads a group of its own."""
-    places = [str(Path(gar.__file__).parents[1]), str(Path(__file__).parents[2])]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(places), "OMP_NUM_THREADS": "1"}
+    folders = [str(Path(gar.__file__).parents[1]), str(Path(__file__).parents[2])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(folders), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-W", "error", "-m", "tests.search.problem", str(folder), *options]
     return subprocess.Popen(command, env=environment, start_new_session=True, stderr=subprocess.PIPE, text=True)
 

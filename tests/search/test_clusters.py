@@ -15,7 +15,7 @@ import pytest
 
 from gar.errors import InputError
 from gar.search import parallel_backend
-from gar.search.backends import CLUSTERS, is_on_cluster
+from gar.search.backends import CLUSTERS, CURRENT
 from gar.stack import Models, TrainSettings
 from tests.search.problem import LONG, record_files, search, small_data
 
@@ -150,6 +150,11 @@ def test_command_line_on_a_running_cluster(cluster: Cluster, tmp_path: Path) -> 
     assert len(record_files(tmp_path / "out")) > 0
 
 
+def is_on_cluster() -> bool:
+    backend = CURRENT.get()
+    return backend is not None and backend.is_cluster
+
+
 def test_contexts_end_and_may_stand_in_each_other(cluster: Cluster) -> None:
     assert not is_on_cluster()
     with parallel_backend(cluster.backend):
@@ -169,14 +174,14 @@ def test_contexts_end_and_may_stand_in_each_other(cluster: Cluster) -> None:
         ({"address": "tcp://somewhere:1"}, "choose backend 'dask' or 'ray'"),
     ],
 )
-def test_engines_that_make_no_sense(options: dict[str, Any], message: str) -> None:
+def test_backends_that_make_no_sense(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message), parallel_backend(**options):
         pass
 
 
 def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed", reason="the extra 'dask' is not installed")
-    monkeypatch.setattr("gar.search.backends._PATIENCE", 0.5)
+    monkeypatch.setattr("gar.search.backends._CONNECT_SECONDS", 0.5)
     with pytest.raises(InputError, match=r"no Dask scheduler answers at 'tcp://127\.0\.0\.1:9'"):
         search(small_data(), sixty_models(), LONG, backend="dask", address="tcp://127.0.0.1:9")
 

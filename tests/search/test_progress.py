@@ -2,10 +2,11 @@
 
 import io
 import math
+import time
 
 import pytest
 
-from gar.search.progress import Progress
+from gar.search.context import Progress
 from tests.search.problem import SETTINGS, search, small_data, small_models
 
 
@@ -21,18 +22,37 @@ class Clock:
         return self.now
 
 
-def test_terminal_shows_one_changing_line() -> None:
+def test_terminal_shows_one_changing_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gar.search.context._REFRESH_SECONDS", 1e6)
     stream, clock = Terminal(), Clock()
     bar = Progress(stream, 40, 10, "mae", clock=clock)
     clock.now = 5.0
     bar.update(10, 4.5)
-    assert bar.line() == "[############------------] 20/40 models, 2/s, 0:10 left, best validation mae 4.5"
+    assert bar.line() == "[############------------] 20/40 models, 2/s, 0:05, 0:10 left, best validation mae 4.5"
     clock.now = 10.0
     bar.update(20, 5.0)
     bar.close()
     assert stream.getvalue().count("\n") == 1
     assert stream.getvalue().count("\r") == 3
-    assert stream.getvalue().endswith("40/40 models, 3/s, best validation mae 4.5\n")
+    assert stream.getvalue().endswith("40/40 models, 3/s, 0:10, best validation mae 4.5\n")
+
+
+def test_terminal_moves_between_updates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chunk may take minutes: elapsed time and time left move meanwhile, and nothing is written after the end."""
+    monkeypatch.setattr("gar.search.context._REFRESH_SECONDS", 0.001)
+    stream, clock = Terminal(), Clock()
+    bar = Progress(stream, 40, 0, "mae", clock=clock)
+    clock.now = 5.0
+    bar.update(10, 4.5)
+    clock.now = 8.0
+    end = time.monotonic() + 60.0
+    while "10/40 models, 2/s, 0:08, 0:12 left" not in stream.getvalue():
+        assert time.monotonic() < end
+        time.sleep(0.001)
+    bar.close()
+    written = stream.getvalue()
+    time.sleep(0.02)
+    assert stream.getvalue() == written
 
 
 def test_log_gets_a_line_every_ten_seconds() -> None:
@@ -54,7 +74,7 @@ def test_nothing_measured_and_long_times() -> None:
     clock.now = 10.0
     bar.update(1, math.nan)
     bar.close()
-    assert bar.line().endswith("1/10000 models, 0.1/s, 27:46:30 left")
+    assert bar.line().endswith("1/10000 models, 0.1/s, 0:10, 27:46:30 left")
 
 
 def test_search_is_quiet_unless_asked(capfd: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,10 @@ import pytest
 import torch
 
 from gar.errors import InputError
-from gar.search import RecordWarning
-from gar.search.container import DamagedError, from_bytes, to_bytes
+from gar.search import RecordWarning, RunContext
+from gar.search import search as search_in_context
 from gar.search.fingerprints import fingerprint, run_key
+from gar.search.records import DamagedError, from_bytes, to_bytes
 from gar.stack import Fold, History, Scaling, StackData, TrainSettings, train
 from tests.search.problem import SETTINGS, assert_same, record_files, recorded_models, search, small_data, small_models, start
 
@@ -72,6 +73,15 @@ def test_two_searches_at_once_in_one_folder(tmp_path: Path) -> None:
     assert [process.returncode for process in processes] == [0, 0]
     models = {model for path in record_files(tmp_path) for model in recorded_models(path)}
     assert len(models) == 100
+
+
+def test_folder_as_text(tmp_path: Path, expected: History) -> None:
+    context = RunContext(records=str(tmp_path), workers=1)
+    assert_same(search_in_context(small_data(), small_models(), SETTINGS, context=context), expected)
+    assert record_files(tmp_path)
+    with context.stopwatch("key"):
+        pass
+    assert (tmp_path / "key.seconds").is_file()
 
 
 def test_records_explain_themselves(tmp_path: Path) -> None:
@@ -166,8 +176,8 @@ def test_every_single_byte_counts() -> None:
     arrays = from_bytes(content)
     assert arrays["a"].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
     assert str(arrays["b"]) == "text"
-    for place in range(len(content)):
-        for damaged in (content[:place], content[:place] + bytes([content[place] ^ 0x10]) + content[place + 1 :]):
+    for index in range(len(content)):
+        for damaged in (content[:index], content[:index] + bytes([content[index] ^ 0x10]) + content[index + 1 :]):
             with pytest.raises(DamagedError):
                 from_bytes(damaged)
 
@@ -238,7 +248,15 @@ CHANGES: list[dict[str, Any]] = [
     {"monitor": "rmse"},
     {"keep_best": "rmse"},
     {"keep_final": False},
+    {"activation": "silu"},
+    {"feature_gates": True},
+    {"even_batches": True},
+    {"loss": "rnc", "pretrain_epochs": 1},
 ]
+
+
+def test_every_setting_is_among_the_changes() -> None:
+    assert {name for change in CHANGES for name in change} == {field.name for field in fields(TrainSettings)}
 
 
 def test_one_number_makes_another_run() -> None:
@@ -292,7 +310,7 @@ def test_structures_do_not_run_together() -> None:
 
 
 @pytest.mark.parametrize("value", [torch.Generator(), print, np.array([object()])])
-def test_settings_that_cannot_be_told_apart_are_refused(tmp_path: Path, value: object) -> None:
+def test_settings_without_a_fingerprint_are_refused(tmp_path: Path, value: object) -> None:
     settings = TrainSettings(loss="ranksim", loss_options={"gamma": value}, batch_size=32)
     with pytest.raises(InputError, match=r"loss_options\.gamma"):
         search(small_data(), small_models(), settings, records=tmp_path)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from gar.errors import InputError
-from gar.search.tasks import Job, as_table, train_chunk
+from gar.search.grid import Job, to_shared, train_chunk
 from gar.stack import History, Models, StackData, TrainSettings, train
 from tests.search.problem import LONG, SETTINGS, assert_same, many_models, search, small_data, small_models, start
 from tests.stack.plain import make_data
@@ -70,22 +70,22 @@ def test_large_table_and_double_precision() -> None:
     assert data.x.nbytes > 2**20
     result = search(data, models, settings, workers=2, dtype=torch.float64)
     expected = train(data, models, settings, dtype=torch.float64)
-    assert torch.equal(result.final.table, expected.final.table)
+    assert torch.equal(result.final.weights, expected.final.weights)
     np.testing.assert_array_equal(result.metrics, expected.metrics)
 
 
 def test_tables_that_are_read_only(expected: History) -> None:
-    """Some backends deliver such arrays, of which torch would warn."""
-    table = as_table(small_data())
+    """Some backends deliver such arrays, about which torch would warn."""
+    table = to_shared(small_data())
     arrays = [value for value in table.values() if isinstance(value, np.ndarray)]
     folds = table["folds"]
     assert isinstance(folds, tuple)
     for array in [*arrays, *(rows for fold in folds for rows in (fold.train, fold.valid, fold.test))]:
         array.setflags(write=False)
-    places = np.arange(5)
-    number, part = train_chunk(3, table, small_models().take(places), Job(SETTINGS, "cpu", torch.float32))
+    indices = np.arange(5)
+    number, part = train_chunk(3, table, small_models().take(indices), Job(SETTINGS, "cpu", torch.float32))
     assert number == 3
-    np.testing.assert_array_equal(part.metrics, expected.metrics[places])
+    np.testing.assert_array_equal(part.metrics, expected.metrics[indices])
 
 
 def test_half_precision_tables_reach_workers() -> None:

@@ -52,10 +52,10 @@ def test_against_a_loop(seed: int, digits: int, metric: str) -> None:
     history = random_history(seed, digits)
     chosen = select(history, MODELS, metric)
     assert chosen.fold.tolist() == [0, 2]
-    for place, fold in enumerate((0, 2)):
+    for index, fold in enumerate((0, 2)):
         model, epoch = slow_winner(history, MODELS, metric, fold)
-        assert (chosen.model[place], chosen.epoch[place]) == (model, epoch)
-        np.testing.assert_array_equal(chosen.values[place], history.metrics[model, epoch])
+        assert (chosen.model[index], chosen.epoch[index]) == (model, epoch)
+        np.testing.assert_array_equal(chosen.values[index], history.metrics[model, epoch])
 
 
 @given(seed=st.integers(0, 10**6), metric=st.sampled_from(METRICS))

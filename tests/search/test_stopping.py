@@ -1,4 +1,4 @@
-"""A search that is told to stop leaves the rest for later."""
+"""A search that is stopped leaves the rest for later."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ SETTINGS = TrainSettings(epochs=3, batch_size=20, hidden_sizes=(8,))
 
 
 class Patience:
-    """Says 'stop' when it has been asked so many times."""
+    """Returns True from the call after this number of calls on."""
 
     def __init__(self, times: int) -> None:
         self._left = times
@@ -23,7 +23,7 @@ class Patience:
         return self._left < 0
 
 
-def test_what_was_done_is_kept_and_the_rest_is_told(tmp_path: Path) -> None:
+def test_finished_models_are_kept_and_the_rest_is_marked(tmp_path: Path) -> None:
     part = search(small_data(), MODELS, SETTINGS, records=tmp_path, chunk_size=2, stop=Patience(3))
     assert (part.epochs_run > 0).sum() == 6
     assert np.isnan(part.metrics[part.epochs_run == 0]).all()

@@ -1,4 +1,4 @@
-"""The rival that a stack must equal: one model at a time, plain ``nn.Sequential``, ``torch.optim`` and autograd."""
+"""The reference that a stack must equal: one model at a time, plain ``nn.Sequential``, ``torch.optim`` and autograd."""
 
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from gar.losses import registry
 from gar.metrics import METRICS, all_metrics
 from gar.stack import Models, StackData, TrainSettings, batch_sizes, row_orders
-from gar.stack.batches import scaled_rows
 from gar.stack.network import ACTIVATIONS, GATE_GAIN
 
 DOUBLE = torch.empty(0, dtype=torch.float64)
@@ -56,16 +55,16 @@ class PlainRun(NamedTuple):
 
 
 class PlainTraining:
-    """Trains model ``place`` of ``models`` as anyone would."""
+    """Trains model ``index`` of ``models`` as anyone would."""
 
-    def __init__(self, data: StackData, models: Models, place: int, settings: TrainSettings) -> None:
+    def __init__(self, data: StackData, models: Models, index: int, settings: TrainSettings) -> None:
         self.data, self.settings = data, settings
-        self.fold_number, self.seed = int(models.fold[place]), int(models.seed[place])
+        self.fold_number, self.seed = int(models.fold[index]), int(models.seed[index])
         self.fold = data.folds[self.fold_number]
         sizes = (data.inputs, *settings.hidden_sizes, data.y.shape[1])
-        self.network = plain_network(sizes, self.seed, activation=settings.activation, gates=settings.gates)
-        self.parameter = None if models.parameter is None else float(models.parameter[place])
-        rate, decay = float(models.learning_rate[place]), float(models.weight_decay[place])
+        self.network = plain_network(sizes, self.seed, activation=settings.activation, gates=settings.feature_gates)
+        self.parameter = None if models.parameter is None else float(models.parameter[index])
+        rate, decay = float(models.learning_rate[index]), float(models.weight_decay[index])
         self.optimizer = self._optimizer(rate, decay)
         self.scheduler = self._scheduler()
 
@@ -84,7 +83,7 @@ class PlainTraining:
         return torch.optim.lr_scheduler.ConstantLR(self.optimizer, factor=1.0)
 
     def run(self) -> PlainRun:
-        x, y = scaled_rows(self.data, self.fold, self.fold.train, DOUBLE)
+        x, y = self.data.scaled_rows(self.fold, self.fold.train, DOUBLE)
         weight = self.data.sample_weight
         weight = None if weight is None else weight[torch.from_numpy(self.fold.train)].double()
         history, orders = [], row_orders(self.seed, self.fold_number, len(x))
@@ -109,7 +108,7 @@ class PlainTraining:
 
     def _loss(self, epoch: int) -> tuple[nn.Module, tuple[str, ...]]:
         policy = "omit" if self.data.has_missing_labels else "raise"
-        if epoch >= self.settings.first_phase:
+        if epoch >= self.settings.first_phase_epochs:
             spec = registry[self.settings.finetune_loss]
             return spec.loss(nan_policy=policy), spec.inputs
         spec = self.settings.spec
@@ -120,7 +119,7 @@ class PlainTraining:
         if len(rows) == 0:
             return np.full(len(METRICS), np.nan)
         with torch.no_grad():
-            pred = self.network(scaled_rows(self.data, self.fold, rows, DOUBLE)[0])
+            pred = self.network(self.data.scaled_rows(self.fold, rows, DOUBLE)[0])
         if self.fold.labels is not None:
             pred = self.fold.labels.undo(pred)
         weight = self.data.sample_weight

@@ -1,4 +1,4 @@
-"""The paper's recipe on its smallest table, shortened."""
+"""The paper's protocol on its smallest table, shortened."""
 
 from pathlib import Path
 

@@ -29,13 +29,13 @@ def two_folds(loss: str) -> Models:
 
 def assert_equals_members(data: StackData, models: Models, settings: TrainSettings) -> None:
     history = train(data, models, settings, dtype=torch.float64)
-    for place in range(len(models)):
-        alone = PlainTraining(data, models, place, settings).run()
-        np.testing.assert_allclose(history.metrics[place], alone.metrics, rtol=1e-9, atol=1e-9)
+    for index in range(len(models)):
+        alone = PlainTraining(data, models, index, settings).run()
+        np.testing.assert_allclose(history.metrics[index], alone.metrics, rtol=1e-9, atol=1e-9)
         x = torch.linspace(-2.0, 2.0, 5 * data.inputs, dtype=torch.float64).reshape(5, data.inputs)
-        torch.testing.assert_close(history.final.module(place)(x), alone.network(x), rtol=1e-9, atol=1e-9)
-        if not settings.gates:  # which become part of the first layer
-            for mine, other in zip(history.final.module(place).parameters(), alone.network.parameters(), strict=True):
+        torch.testing.assert_close(history.final.module(index)(x), alone.network(x), rtol=1e-9, atol=1e-9)
+        if not settings.feature_gates:  # which become part of the first layer
+            for mine, other in zip(history.final.module(index).parameters(), alone.network.parameters(), strict=True):
                 torch.testing.assert_close(mine, other, rtol=1e-9, atol=1e-9)
 
 
@@ -113,25 +113,25 @@ def test_any_widths(hidden: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
 @pytest.mark.parametrize("gates", [False, True])
 @pytest.mark.parametrize("activation", ["elu", "silu"])
-def test_activations_and_gates(activation: Activation, gates: bool, optimizer: Optimizer) -> None:
-    settings = replace(SETTINGS, activation=activation, gates=gates, optimizer=optimizer, drop_last=False)
+def test_activations_and_feature_gates(activation: Activation, gates: bool, optimizer: Optimizer) -> None:
+    settings = replace(SETTINGS, activation=activation, feature_gates=gates, optimizer=optimizer, drop_last=False)
     assert_equals_members(make_data(features=4), two_folds("gar"), settings)
 
 
 def test_gates_in_two_phases_and_without_hidden_layers() -> None:
-    assert_equals_members(make_data(), two_folds("rnc"), replace(SETTINGS, loss="rnc", gates=True, activation="silu"))
-    assert_equals_members(make_data(), two_folds("gar"), replace(SETTINGS, hidden_sizes=(), gates=True))
+    assert_equals_members(make_data(), two_folds("rnc"), replace(SETTINGS, loss="rnc", feature_gates=True, activation="silu"))
+    assert_equals_members(make_data(), two_folds("gar"), replace(SETTINGS, hidden_sizes=(), feature_gates=True))
 
 
-def test_waves() -> None:
+def test_periodic_features() -> None:
     plain = make_data(features=3)
     folds = [
-        replace(fold, features=PeriodicFeatures.draw(Scaling.of(plain.x[torch.from_numpy(fold.train)]), (0, 2), 5, seed=(place,)))
-        for place, fold in enumerate(plain.folds)
+        replace(fold, features=PeriodicFeatures.draw(Scaling.of(plain.x[torch.from_numpy(fold.train)]), (0, 2), 5, seed=(index,)))
+        for index, fold in enumerate(plain.folds)
     ]
     data = StackData(plain.x, plain.y, folds)
     assert data.inputs == 3 + 2 * 5
-    assert_equals_members(data, two_folds("gar"), replace(SETTINGS, gates=True, activation="silu"))
+    assert_equals_members(data, two_folds("gar"), replace(SETTINGS, feature_gates=True, activation="silu"))
 
 
 def test_options_of_the_loss() -> None:

@@ -8,7 +8,7 @@ import torch
 
 from gar.losses import registry
 from gar.stack import History, Models, StackData, TrainSettings, train
-from gar.stack import packing as packing_module
+from gar.stack import passes as passes_module
 from gar.stack.settings import Optimizer
 from tests.stack.plain import make_data
 
@@ -25,18 +25,18 @@ def assert_same(one: History, other: History) -> None:
     """Bit for bit."""
     np.testing.assert_array_equal(one.metrics, other.metrics)
     np.testing.assert_array_equal(one.failed_epoch, other.failed_epoch)
-    assert one.final_table is not None
-    assert other.final_table is not None
-    assert torch.equal(one.final_table.nan_to_num(), other.final_table.nan_to_num())
+    assert one.final_weights is not None
+    assert other.final_weights is not None
+    assert torch.equal(one.final_weights.nan_to_num(), other.final_weights.nan_to_num())
 
 
-def part(history: History, places: np.ndarray) -> History:
-    assert history.final_table is not None
+def part(history: History, indices: np.ndarray) -> History:
+    assert history.final_weights is not None
     return replace(
         history,
-        metrics=history.metrics[places],
-        failed_epoch=history.failed_epoch[places],
-        final_table=history.final_table[torch.from_numpy(places)],
+        metrics=history.metrics[indices],
+        failed_epoch=history.failed_epoch[indices],
+        final_weights=history.final_weights[torch.from_numpy(indices)],
     )
 
 
@@ -53,7 +53,7 @@ def test_chunks_of_any_size(chunk: int, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
 def test_chunks_with_gates_and_silu(optimizer: Optimizer, chunk: int) -> None:
     data = make_data(rows=100, features=7, sizes=(70, 70, 70))
-    settings = replace(SETTINGS, gates=True, activation="silu", optimizer=optimizer)
+    settings = replace(SETTINGS, feature_gates=True, activation="silu", optimizer=optimizer)
     assert_same(train(data, many(), settings, chunk_size=chunk), train(data, many(), settings))
 
 
@@ -76,7 +76,7 @@ def test_chunks_with_incomplete_batches_of_features(loss: str) -> None:
 @pytest.mark.parametrize("features", [1, 8, 19])
 @pytest.mark.parametrize("hidden", [(16, 32, 16, 8), (128, 256, 128, 64), (100, 100), (5, 3, 1)])
 def test_chunks_for_every_shape(features: int, hidden: tuple[int, ...]) -> None:
-    """Results of the matrix library do not depend on how many products there are, nor on their place."""
+    """Results of the matrix library do not depend on how many products there are, nor on their order."""
     data = make_data(rows=300, features=features, targets=2, sizes=(200, 200, 200))
     settings = replace(SETTINGS, hidden_sizes=hidden, epochs=2, batch_size=64)
     models = many().take(range(0, 72, 5))
@@ -87,7 +87,7 @@ def test_chunks_for_every_shape(features: int, hidden: tuple[int, ...]) -> None:
 def test_blocks_of_any_size(cache: int, monkeypatch: pytest.MonkeyPatch) -> None:
     data = make_data(rows=100, features=8, sizes=(70, 70, 70))
     whole = train(data, many(), SETTINGS)
-    monkeypatch.setattr(packing_module, "CACHE_BYTES", cache)
+    monkeypatch.setattr(passes_module, "CACHE_BYTES", cache)
     assert_same(train(data, many(), SETTINGS), whole)
 
 
@@ -131,7 +131,7 @@ def test_all_fail() -> None:
     data = make_data(rows=100, features=8, sizes=(70,))
     history = train(data, Models(learning_rate=[1e30, 1e30]), replace(SETTINGS, loss="mse"))
     assert (history.failed_epoch >= 0).all()
-    assert torch.isnan(history.final.table).all()
+    assert torch.isnan(history.final.weights).all()
 
 
 def test_global_random_numbers_are_neither_used_nor_changed() -> None:

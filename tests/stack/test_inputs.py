@@ -1,4 +1,4 @@
-"""What a caller can get wrong is said before training starts, with the value, what was expected and what to do."""
+"""What a caller can get wrong is reported before training starts, with the value, what was expected and what to do."""
 
 import sys
 from collections.abc import Callable
@@ -11,7 +11,7 @@ import torch
 
 from gar.errors import InputError
 from gar.stack import Fold, Models, Scaling, StackData, TrainSettings, batch_sizes, chunks, row_orders, train
-from gar.stack.memory import available_bytes
+from gar.stack.batches import available_bytes
 from gar.stack.objective import first_of_each_label
 from tests.stack.plain import make_data
 
@@ -36,8 +36,8 @@ def bad_x(value: float) -> np.ndarray:
         (lambda: StackData(X, Y, []), "folds is empty"),
         (lambda: StackData(X, Y, [([0, 1], [2])]), "fold 0 has 2 parts"),
         (lambda: StackData(X, Y, [([], [2], [3])]), "fold 0 has no training rows"),
-        (lambda: StackData(X, Y, [([0, 10], [2], [3])]), "numbers from 0 to 9"),
-        (lambda: StackData(X, Y, [([0.5], [2], [3])]), "row numbers"),
+        (lambda: StackData(X, Y, [([0, 10], [2], [3])]), "indices from 0 to 9"),
+        (lambda: StackData(X, Y, [([0.5], [2], [3])]), "row indices"),
         (lambda: StackData(X, Y, FOLDS, sample_weight=np.ones(9)), "sample_weight has shape"),
         (lambda: StackData(X, Y, FOLDS, sample_weight=-np.ones(10)), "sample_weight holds negative"),
         (lambda: Models(learning_rate=[0.1, -0.1]), "learning_rate holds -0.1"),
@@ -191,10 +191,10 @@ def test_batches() -> None:
 def test_chunks_hold_every_model_once_and_equal_batches() -> None:
     data = make_data(rows=100, sizes=(60, 61, 60))
     models = Models.grid(folds=(0, 1, 2), learning_rates=np.linspace(0.1, 1, 7))
-    places = chunks(data, models, replace(SETTINGS, drop_last=False), limit=4, dtype=torch.float32)
-    assert sorted(np.concatenate(places).tolist()) == list(range(21))
-    assert max(map(len, places)) <= 4
-    for chunk in places:
+    indices = chunks(data, models, replace(SETTINGS, drop_last=False), limit=4, dtype=torch.float32)
+    assert sorted(np.concatenate(indices).tolist()) == list(range(21))
+    assert max(map(len, indices)) <= 4
+    for chunk in indices:
         assert len({len(data.folds[fold].train) for fold in models.fold[chunk]}) == 1
 
 
@@ -209,10 +209,10 @@ def test_memory_is_asked_for_before_training(monkeypatch: pytest.MonkeyPatch) ->
     data = make_data()
     with pytest.raises(InputError, match=r"training needs about \d+\.\d GiB, but .* are free; use smaller hidden_sizes than"):
         train(data, Models(), TrainSettings(hidden_sizes=(10**6, 10**6), epochs=1, batch_size=20))
-    monkeypatch.setattr("gar.stack.memory.available_bytes", lambda: 1000)
+    monkeypatch.setattr("gar.stack.batches.available_bytes", lambda: 1000)
     with pytest.raises(InputError, match=r"or fewer rows than 60"):
         train(data, Models(), SETTINGS)
-    monkeypatch.setattr("gar.stack.memory.available_bytes", lambda: None)
+    monkeypatch.setattr("gar.stack.batches.available_bytes", lambda: None)
     train(data, Models(), SETTINGS)
 
 

@@ -18,9 +18,9 @@ SIZES = [(8, 16, 32, 16, 8, 1), (3, 5, 2), (4, 1), (1, 100, 100, 3)]
 @pytest.mark.parametrize("sizes", SIZES)
 def test_initial_weights_are_pytorchs(sizes: tuple[int, ...], dtype: torch.dtype) -> None:
     stack = StackedMLP.initial(sizes, seeds=[3, 11, 3], dtype=dtype)
-    for place, seed in enumerate([3, 11, 3]):
+    for index, seed in enumerate([3, 11, 3]):
         plain = plain_network(sizes, seed, dtype)
-        for mine, other in zip(stack.module(place).parameters(), plain.parameters(), strict=True):
+        for mine, other in zip(stack.module(index).parameters(), plain.parameters(), strict=True):
             assert torch.equal(mine, other)
 
 
@@ -31,23 +31,23 @@ def test_predictions_and_features(sizes: tuple[int, ...]) -> None:
     shared, own = torch.randn(7, sizes[0], dtype=torch.float64), torch.randn(4, 7, sizes[0], dtype=torch.float64)
     for x in (shared, own):
         output = stack(x)
-        for place, network in enumerate(networks):
-            rows = x if x.ndim == 2 else x[place]
-            torch.testing.assert_close(output.predictions[place], network(rows))
-            torch.testing.assert_close(output.features[place], network[:-1](rows))
+        for index, network in enumerate(networks):
+            rows = x if x.ndim == 2 else x[index]
+            torch.testing.assert_close(output.predictions[index], network(rows))
+            torch.testing.assert_close(output.features[index], network[:-1](rows))
 
 
 def test_there_and_back() -> None:
     stack = StackedMLP.initial((5, 7, 3, 2), seeds=[1, 2, 3])
-    again = StackedMLP.from_modules([stack.module(place) for place in range(3)])
-    assert torch.equal(stack.table, again.table)
+    again = StackedMLP.from_modules([stack.module(index) for index in range(3)])
+    assert torch.equal(stack.weights, again.weights)
     assert len(again) == 3
     assert again.layout == copy.deepcopy(stack.layout)
 
 
 def test_layout_counts() -> None:
     layout = Layout((8, 16, 32, 16, 8, 1))
-    assert layout.parameters == 144 + 544 + 528 + 136 + 9
+    assert layout.parameter_count == 144 + 544 + 528 + 136 + 9
     assert layout.length % 16 == 0
 
 
@@ -58,15 +58,15 @@ def test_gradient_is_autograds(sizes: tuple[int, ...], block: int) -> None:
     networks = [plain_network(sizes, seed) for seed in range(5)]
     stack = StackedMLP.from_modules(networks)
     x = 3.0 * torch.randn(2, sizes[0], 32, dtype=torch.float64)
-    runs = (ModelSpan(0, 3, 1), ModelSpan(3, 5, 0))
-    space = Workspace(stack.layout, stack.table, runs, 32, block, training=True)
+    spans = (ModelSpan(0, 3, 1), ModelSpan(3, 5, 0))
+    space = Workspace(stack.layout, stack.weights, spans, 32, block, training=True)
     space.forward(x)
     by_prediction = torch.randn(5, sizes[-1], 32, dtype=torch.float64)
     by_feature = torch.randn(5, sizes[-2], 32, dtype=torch.float64) if len(sizes) > 2 else None
     for wanted in ((by_prediction, None), (None, by_feature), (by_prediction, by_feature)):
         for part in space.blocks:
             part.backward(x, *wanted)
-            _check_block(part.slopes.weights, part.slopes.biases, networks[part.models], x, runs, part.models, wanted)
+            _check_block(part.gradients.matrices, part.gradients.biases, networks[part.models], x, spans, part.models, wanted)
 
 
 def _check_block(
@@ -74,16 +74,16 @@ def _check_block(
     biases: list[torch.Tensor],
     networks: list[torch.nn.Sequential],
     x: torch.Tensor,
-    runs: tuple[ModelSpan, ...],
+    spans: tuple[ModelSpan, ...],
     models: slice,
     wanted: tuple[torch.Tensor | None, torch.Tensor | None],
 ) -> None:
     for here, network in enumerate(networks):
-        place = models.start + here
-        rows = x[next(run.source for run in runs if run.start <= place < run.stop)].T
+        index = models.start + here
+        rows = x[next(span.source for span in spans if span.start <= index < span.stop)].T
         features = network[:-1](rows)
         outputs = (network[-1](features), features)
-        total = sum((out * w[place].T).sum() for out, w in zip(outputs, wanted, strict=True) if w is not None)
+        total = sum((out * w[index].T).sum() for out, w in zip(outputs, wanted, strict=True) if w is not None)
         if not isinstance(total, torch.Tensor):
             continue
         parameters = list(network.parameters())

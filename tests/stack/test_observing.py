@@ -1,4 +1,4 @@
-"""Whoever watches training sees every model after every epoch as it is then."""
+"""An observer sees every model after every epoch, with the weights of that epoch."""
 
 import numpy as np
 import torch
@@ -14,16 +14,16 @@ def test_the_best_and_the_last_weights_were_seen() -> None:
     models = Models.grid(learning_rates=(0.1, 0.01, 0.001), seeds=(1, 2))
     seen: dict[tuple[int, int], torch.Tensor] = {}
 
-    def look(epoch: int, places: np.ndarray, networks: StackedMLP) -> None:
-        for place, row in zip(places.tolist(), networks.table, strict=True):
-            assert (epoch, place) not in seen
-            seen[epoch, place] = row.clone()
+    def look(epoch: int, indices: np.ndarray, networks: StackedMLP) -> None:
+        for index, row in zip(indices.tolist(), networks.weights, strict=True):
+            assert (epoch, index) not in seen
+            seen[epoch, index] = row.clone()
 
     history = train(DATA, models, SETTINGS, chunk_size=2, observe=look)
-    assert set(seen) == {(epoch, place) for epoch in range(4) for place in range(6)}
-    for place in range(6):
-        assert torch.equal(history.final.table[place], seen[3, place])
-        assert torch.equal(history.best.table[place], seen[int(history.best_epoch[place]), place])
+    assert set(seen) == {(epoch, index) for epoch in range(4) for index in range(6)}
+    for index in range(6):
+        assert torch.equal(history.final.weights[index], seen[3, index])
+        assert torch.equal(history.best.weights[index], seen[int(history.best_epoch[index]), index])
 
 
 def test_watching_changes_nothing() -> None:
@@ -35,7 +35,7 @@ def test_watching_changes_nothing() -> None:
 def test_a_model_that_failed_is_seen_once_more_and_then_no_longer() -> None:
     models = Models(learning_rate=[1e-2, 1e30])
     epochs: list[list[int]] = []
-    history = train(DATA, models, SETTINGS, observe=lambda _, places, __: epochs.append(places.tolist()))
+    history = train(DATA, models, SETTINGS, observe=lambda _, indices, __: epochs.append(indices.tolist()))
     failed = int(history.failed_epoch[1])
     assert failed >= 0
     assert epochs == [[0, 1]] * (failed + 1) + [[0]] * (3 - failed)

@@ -9,7 +9,6 @@ import torch
 
 from gar.metrics import METRICS, all_metrics
 from gar.stack import Models, StackData, StackedMLP, TrainSettings, train
-from gar.stack.optimizers import rate_factor
 from gar.stack.settings import Metric, Optimizer
 from tests.stack.plain import make_data
 
@@ -35,10 +34,10 @@ def test_training_learns() -> None:
 def test_metrics_belong_to_the_weights_of_their_epoch() -> None:
     data = make_data(targets=2)
     history = train(data, MODELS, replace(SETTINGS, keep_final=True, keep_best="pearson"))
-    for table, epochs in ((history.final, history.epochs_run - 1), (history.best, history.best_epoch)):
+    for networks, epochs in ((history.final, history.epochs_run - 1), (history.best, history.best_epoch)):
         for g, fold in enumerate(MODELS.fold):
             rows = torch.from_numpy(data.folds[fold].valid)
-            pred = table(data.x[rows].float()).predictions[g]
+            pred = networks(data.x[rows].float()).predictions[g]
             expected = all_metrics(pred, data.y[rows]).numpy()
             np.testing.assert_allclose(history.metrics[g, epochs[g], 0], expected, rtol=1e-4, atol=1e-4)
 
@@ -64,7 +63,7 @@ def test_early_stopping_is_each_models_own(patience: int) -> None:
         np.testing.assert_array_equal(history.of("valid", "mae")[g, :stop], values[:stop])
         assert np.isnan(history.metrics[g, stop:]).all()
         assert history.best_epoch[g] == np.argmin(values[:stop])
-    assert torch.isfinite(history.final.table).all()
+    assert torch.isfinite(history.final.weights).all()
 
 
 def test_patience_and_best_may_look_at_other_metrics() -> None:
@@ -83,8 +82,8 @@ def test_two_phases_look_for_the_best_in_the_second() -> None:
 
 
 def test_half_of_the_epochs_pretrain_by_default() -> None:
-    assert replace(SETTINGS, loss="rnc").first_phase == 6
-    assert replace(SETTINGS, loss="gar").first_phase == 12
+    assert replace(SETTINGS, loss="rnc").first_phase_epochs == 6
+    assert replace(SETTINGS, loss="gar").first_phase_epochs == 12
 
 
 def test_splits_may_be_empty() -> None:
@@ -98,7 +97,7 @@ def test_splits_may_be_empty() -> None:
     assert np.isnan(history.of("test", "mae")[6:]).all()
     nothing = train(StackData(data.x, data.y, [(np.arange(40), [], [])]), Models(), replace(SETTINGS, keep_final=True))
     assert np.isnan(nothing.metrics).all()
-    assert torch.isfinite(nothing.final.table).all()
+    assert torch.isfinite(nothing.final.weights).all()
 
 
 def test_no_models() -> None:
@@ -106,14 +105,14 @@ def test_no_models() -> None:
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw"])
-def test_unused_numbers_of_the_table_stay_zero(optimizer: Optimizer) -> None:
+def test_padding_of_the_weights_stays_zero(optimizer: Optimizer) -> None:
     models = Models(learning_rate=[0.1, 0.01], weight_decay=1e-2)
     trained = train(make_data(), models, replace(SETTINGS, optimizer=optimizer, keep_final=True)).final
-    assert torch.equal(StackedMLP.from_modules([trained.module(g) for g in range(2)]).table, trained.table)
+    assert torch.equal(StackedMLP.from_modules([trained.module(g) for g in range(2)]).weights, trained.weights)
 
 
 def test_schedules() -> None:
     multistep = TrainSettings(milestones=(50, 75))
-    assert [rate_factor(multistep, e) for e in (0, 49, 50, 74, 75, 99)] == pytest.approx([1, 1, 0.1, 0.1, 0.01, 0.01])
+    assert [multistep.rate_factor(e) for e in (0, 49, 50, 74, 75, 99)] == pytest.approx([1, 1, 0.1, 0.1, 0.01, 0.01])
     cosine = TrainSettings(schedule="cosine", epochs=10)
-    assert [rate_factor(cosine, e) for e in (0, 5)] == pytest.approx([1.0, 0.5])
+    assert [cosine.rate_factor(e) for e in (0, 5)] == pytest.approx([1.0, 0.5])

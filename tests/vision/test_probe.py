@@ -11,7 +11,7 @@ from torch import nn
 from gar.errors import InputError
 from gar.losses import registry
 from gar.metrics import all_metrics
-from gar.search.tasks import Job, Table, train_chunk
+from gar.search.grid import Job, SharedData, train_chunk
 from gar.stack import History, Layout, Models, TrainSettings, batch_sizes, row_orders, train
 from gar.vision.defaults import LEARNING_RATES, WEIGHT_DECAYS
 from gar.vision.probe import (
@@ -94,7 +94,7 @@ def test_neighbours_change_no_bit(chunk: int, dtype: torch.dtype) -> None:
     np.testing.assert_array_equal(cut.metrics, whole.metrics)
     np.testing.assert_array_equal(cut.failed_epoch, whole.failed_epoch)
     np.testing.assert_array_equal(whole.failed_epoch >= 0, models.learning_rate == 1e300)
-    assert torch.equal(cut.final.table.nan_to_num(), whole.final.table.nan_to_num())
+    assert torch.equal(cut.final.weights.nan_to_num(), whole.final.weights.nan_to_num())
 
 
 @pytest.mark.parametrize("loss", PAPER_LOSSES)
@@ -138,7 +138,7 @@ def test_what_is_recorded_is_not_trained_again(tmp_path: Path, monkeypatch: pyte
     first = linear_probe(*parts(), **SMALL, records=tmp_path)
     trained: list[int] = []
 
-    def counted(number: int, table: Table, models: Models, job: Job) -> tuple[int, History]:
+    def counted(number: int, table: SharedData, models: Models, job: Job) -> tuple[int, History]:
         trained.append(len(models))
         return train_chunk(number, table, models, job)
 

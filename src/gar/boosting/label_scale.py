@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gar.functional.formulas import rounding_noise
+
 SMALL, LARGE = 1e-3, 1e12
 """Standard deviations of labels that are left alone. Gains of splits are in squares of the labels' unit: XGBoost makes none that
 gains less than 1e-6, and a million rows of larger labels would leave single precision. GAR's ``eps`` is 1e-7 besides."""
@@ -33,7 +35,7 @@ def unit_of(y: np.ndarray, weight: np.ndarray | None, median: np.ndarray) -> Uni
     0.5 and 1; alpha then means what it means for standardised labels. Constant labels are left for the objective to refuse.
     """
     deviation = _deviation(y, weight)
-    varies = deviation > 8.0 * np.finfo(np.float64).eps * np.abs(median)
+    varies = deviation > rounding_noise(median, float(np.finfo(np.float64).eps))
     is_scaled = varies & ((deviation < SMALL) | (deviation > LARGE))
     is_far = varies & (np.abs(median) > FAR * deviation)
     power = np.ldexp(1.0, np.frexp(deviation)[1])  # a power of two rounds no label

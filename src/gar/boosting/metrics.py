@@ -7,7 +7,7 @@ import numpy as np
 
 from gar.boosting.inputs import check_group_length, check_labels, from_library, group_codes
 from gar.boosting.newton import Batch, Rows
-from gar.functional._components import COMPONENTS, Component, GARSettings
+from gar.functional.gar import COMPONENTS, Component, GARSettings
 from gar.validation import check_choice, check_parameter
 
 Library = Literal["xgboost", "lightgbm"]

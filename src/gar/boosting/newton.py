@@ -1,7 +1,7 @@
 """GAR's gradient and a positive curvature for Newton steps, from the moments of all rows at once.
 
 Boosting libraries want two numbers for each row: the slope of the loss by its prediction, and a curvature that limits the step. The
-slope is GAR's gradient, in the closed form of :mod:`gar.functional._closed_form`. The curvature is that of a parabola that touches
+slope is GAR's gradient, in the closed form of :mod:`gar.functional.moments`. The curvature is that of a parabola that touches
 the loss and lies above it, component by component, each multiplied by the slope of the loss by that component:
 
 - ``|e|`` lies below the parabola ``e^2 / (2 |e_0|) + |e_0| / 2``, so its curvature is ``1 / |e_0|``. A row that is nearly right
@@ -18,11 +18,19 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg.blas import dasum
 
-from gar.functional._closed_form import coefficients, over_columns_of
-from gar.functional._components import GARSettings
-from gar.functional._moments import Moments, is_correlation_defined
-from gar.functional._numbers import ARRAYS, Number
-from gar.functional.aggregation import attention, log_power_mean
+from gar.functional.formulas import (
+    ARRAYS,
+    Number,
+    Spreads,
+    attention,
+    gradient_coefficients,
+    log_power_mean,
+    mean_components,
+    spreads_of,
+    weighted_components,
+)
+from gar.functional.gar import GARSettings
+from gar.functional.moments import Moments, ShiftedSums
 
 UNIT = float(np.finfo(np.float64).eps)
 _BLOCK = 9984
@@ -87,13 +95,10 @@ class Column:
         self._values, self._ones = np.empty((2, min(_BLOCK, rows.count))), np.ones(min(_BLOCK, rows.count))
         guess = rows.guess(pred)
         self._means = np.array([guess, guess - rows.guess(target)])
-        sums = np.sum([self._sums(pred[block], target[block], block) for block in rows.blocks(_BLOCK)], 0)
-        self._rest = sums[1:3] / rows.size
-        error, square, cross = sums[3:] - rows.size * self._rest[[1, 0, 0]] * self._rest[[1, 0, 1]]
+        sums = ShiftedSums(*np.sum([self._sums(pred[block], target[block], block) for block in rows.blocks(_BLOCK)], 0))
+        self._rest = np.array([sums.pred, sums.error]) / rows.size
+        self.moments = sums.moments(rows.size, *rows.overall(self._means))
         self._means += self._rest[:, None]
-        mean, mean_error = rows.overall(self._means)
-        label = _label_square(square, error, cross)
-        self.moments = Moments(rows.size, mean, mean - mean_error, mean_error, sums[0], error, square, label, cross)
 
     def balance(self) -> float:
         """The share of errors above zero minus that below; of many rows, those of some blocks, spread evenly, are looked at."""
@@ -104,7 +109,7 @@ class Column:
         return signs / (count or 1.0)
 
     def _sums(self, pred: np.ndarray, target: np.ndarray, block: slice) -> list[float]:
-        """Of absolute errors; of predictions and errors; and of three of their products, in the order of moments."""
+        """Return the :class:`ShiftedSums` of a block, as a list, and keep its errors and shifted predictions."""
         rows, values, ones = self._rows, self._values[:, : len(pred)], self._ones[: len(pred)]
         values[0], values[1] = pred, target
         error = np.subtract(values[0], values[1], out=values[1])
@@ -141,12 +146,6 @@ class Column:
                 self._kept[:, block] *= self._rows.weight[block]
 
 
-def _label_square(pred: float, error: float, cross: float) -> float:
-    """The labels' own sum of squares, as they are predictions minus errors; nothing where it is lost in the others' rounding."""
-    label = pred - 2.0 * cross + error
-    return 0.0 if label <= 1e-12 * (pred + error) else label
-
-
 class Batch:
     """All rows of a round, ready to be differentiated; predictions and labels have shape ``(rows, targets)``."""
 
@@ -164,14 +163,14 @@ class Batch:
         covariance = self.moments.pred - self.moments.cross
         follows = covariance > 0
         shares = np.where(follows, self.moments.pred / np.where(follows, covariance, 1.0), 1.0)
-        return float(np.where(self._varies(), shares, 0.0).min())
+        return float(np.where(self._spreads().defined, shares, 0.0).min())
 
     def imbalance(self) -> float:
         """How far predictions are from the level of the labels: 0 if half of them are too high, 1 if all or none are."""
         return max(abs(column.balance()) for column in self._columns)
 
-    def _varies(self, eps: float = GARSettings.eps) -> np.ndarray:
-        return np.asarray(is_correlation_defined(self.moments, eps=eps, unit=UNIT))
+    def _spreads(self, eps: float = GARSettings.eps) -> Spreads:
+        return spreads_of(self.moments, eps=eps, unit=UNIT, xp=ARRAYS)
 
     @np.errstate(all="ignore")  # what is not finite shows in the result
     def value(self, alpha: float, settings: GARSettings) -> float:
@@ -180,7 +179,8 @@ class Batch:
 
     def _components(self, settings: GARSettings) -> tuple[Number, list[Number], list[Number]]:
         """Each target's part in the mean over targets, the finished components, and their logarithms."""
-        part, components = over_columns_of(self.moments, np.ones(len(self._columns)), settings, UNIT, None, ARRAYS)
+        part, means = mean_components(self.moments, np.ones(len(self._columns)), settings, self._spreads(settings.eps), ARRAYS)
+        components = weighted_components(means, settings)
         return part, components, [np.log(component) for component in components]
 
     @np.errstate(all="ignore")
@@ -194,7 +194,7 @@ class Batch:
         by_absolute, everywhere = self._curvatures(heights, settings)
         least = m.absolute / m.size + settings.eps
         factor = 1.0 / (by_absolute / least + everywhere) if normalised else np.ones_like(part)
-        by_vectors = coefficients(m, part, slopes, settings, UNIT, ARRAYS)
+        by_vectors = gradient_coefficients(m, part, slopes, settings, self._spreads(settings.eps), ARRAYS)
         numbers = (*(factor * number for number in (*by_vectors, by_absolute, everywhere)), least)
         for k, column in enumerate(self._columns):
             column.differentiate([float(number[k]) for number in numbers])
@@ -210,5 +210,5 @@ class Batch:
             elif name == "diff":
                 everywhere = everywhere + 2.0 * height / m.size
             else:
-                everywhere = everywhere + np.where(self._varies(settings.eps), height / m.pred, 0.0)
+                everywhere = everywhere + np.where(self._spreads(settings.eps).defined, height / m.pred, 0.0)
         return by_absolute, everywhere

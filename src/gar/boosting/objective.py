@@ -8,7 +8,8 @@ import numpy as np
 from gar.boosting.inputs import Arrays, check_group_length, check_labels, checked, from_library, group_codes
 from gar.boosting.newton import UNIT, Batch, Derivatives, Rows
 from gar.errors import InputError
-from gar.functional._components import COMPONENTS, Component, GARSettings
+from gar.functional.formulas import rounding_noise
+from gar.functional.gar import COMPONENTS, Component, GARSettings
 from gar.validation import check_parameter
 
 WARM_UP = 0.8
@@ -136,7 +137,7 @@ class GARObjective:
         if not np.isfinite(m.mean_target).all():
             check_labels(arrays.target)
             raise InputError(_NOT_FINITE)
-        if not (m.target > m.size * (4.0 * UNIT * m.mean_target) ** 2).all():
+        if not (m.target > m.size * rounding_noise(m.mean_target, UNIT) ** 2).all():
             where = "" if self._codes is None else " within every group"
             raise InputError(f"labels are constant{where} ({m.mean_target} on average): they have no differences to learn from")
         return batch

@@ -14,7 +14,7 @@ from gar.boosting.libraries import Plan, Table, Trained, train
 from gar.boosting.metrics import LIBRARIES, EarlyStoppingMetric, Library
 from gar.boosting.objective import GARObjective
 from gar.errors import InputError, whole_number
-from gar.functional._components import COMPONENTS, Component
+from gar.functional.gar import COMPONENTS, Component
 from gar.validation import check_choice
 
 

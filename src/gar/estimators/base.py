@@ -39,7 +39,7 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _keep(self, networks: StackedMLP, folds: Sequence[Fold]) -> None:
         """Take these networks, one per fold, to predict with."""
-        if not bool(networks.table.isfinite().all()):
+        if not bool(networks.weights.isfinite().all()):
             raise InputError("training diverged: the weights are no longer finite; use a smaller learning rate")
         self.networks_ = networks
         self.scalings_ = [(fold.features, fold.labels) for fold in folds]

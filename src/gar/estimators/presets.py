@@ -76,7 +76,7 @@ def train_settings(
     return TrainSettings(
         hidden_sizes=widths(hidden_sizes, features=features, rows=rows),
         activation=activation,
-        gates=encoding == "periodic",
+        feature_gates=encoding == "periodic",
         epochs=epochs,
         batch_size=batch_size,
         drop_last=drop_last,
@@ -128,7 +128,7 @@ def fold_predictions(networks: StackedMLP, place: int, fold: FoldScaling, x: Ten
     In double precision a row's prediction does not depend on how many rows are predicted with it; block by block, waves of many
     rows do not fill the memory.
     """
-    network = StackedMLP(networks.layout, networks.table[place : place + 1].double())
+    network = StackedMLP(networks.layout, networks.weights[place : place + 1].double())
     features, labels = fold
     blocks = [
         network(rows if features is None else features.apply(rows)).predictions[0] for rows in torch.split(x.double(), _BLOCK)

@@ -189,7 +189,7 @@ class GARRegressorCV(NetworkRegressor):
 
     def _able_scoring(self, data: StackData) -> str:
         """``scoring``, or MAE where some fold has too few rows for it: of two points, any rising line has a perfect correlation."""
-        fewest = min(data.labelled(fold.valid) for fold in data.folds)
+        fewest = min(data.count_labelled(fold.valid) for fold in data.folds)
         if fewest == 0:
             raise InputError(f"cv={self.cv} makes a fold that leaves out no row with a label and a weight; use fewer folds")
         if fewest >= _FEWEST or not LARGER_IS_BETTER[self.scoring]:

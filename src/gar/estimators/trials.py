@@ -78,7 +78,7 @@ class Tryout:
         candidate = self.candidates[place]
         peers = [other for other in self.candidates if other.recipe == candidate.recipe]
         models_before = list(self.folds).index(fold) * len(peers)
-        return self.runs[candidate.recipe][1].best.table[models_before + peers.index(candidate)]
+        return self.runs[candidate.recipe][1].best.weights[models_before + peers.index(candidate)]
 
 
 def try_out(

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from gar.functional._features import Cosines, Rows, as_rows, gaps, join_batch, parameter_of_pairs, quick_exp_, unit_rows
-from gar.functional._given_gradient import with_gradient
+from gar.functional.custom_backward import with_custom_backward
+from gar.functional.features import Cosines, FeatureRows, as_rows, gaps, join_batch, parameter_of_pairs, quick_exp_, unit_rows
 from gar.validation import NanPolicy, check_parameter, checked_pair, in_full_precision, is_traced, needs_derivative
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def conr_loss(
     window = check_parameter(window, "window", open_end=False)
     settings = _Settings(window, eta, count_excluded)
 
-    def checked(features: Tensor) -> tuple[Rows, Tensor, float | Tensor]:
+    def checked(features: Tensor) -> tuple[FeatureRows, Tensor, float | Tensor]:
         rows = as_rows(features, target, sample_weight=sample_weight, mask=mask, nan_policy=nan_policy)
         return rows, _predictions(pred, features, rows), parameter_of_pairs(temperature, rows, "temperature")
 
@@ -78,14 +78,14 @@ def conr_loss(
     def solve(features: Tensor) -> tuple[Tensor, Tensor]:
         rows, predictions, strength = checked(features)
         value, gradient = rows.features.new_empty(rows.features.shape[:-2]), torch.empty_like(rows.features)
-        for place, mine, pairs in rows.model_by_model(lambda labels: _label_pairs(labels, settings)):
-            one = strength[place] if isinstance(strength, Tensor) else strength
-            value[place], gradient[place] = _value_and_gradient(mine, pairs, predictions[place], one, window)
+        for index, mine, pairs in rows.model_by_model(lambda labels: _label_pairs(labels, settings)):
+            one = strength[index] if isinstance(strength, Tensor) else strength
+            value[index], gradient[index] = _value_and_gradient(mine, pairs, predictions[index], one, window)
         return value, gradient[..., : features.shape[-2], :].to(features.dtype)
 
     if is_traced() or needs_derivative(target, sample_weight, temperature):  # the closed form gives that of features alone
         return plain(features)
-    return with_gradient(features, solve, plain)
+    return with_custom_backward(features, solve, plain)
 
 
 class _Settings(NamedTuple):
@@ -95,10 +95,10 @@ class _Settings(NamedTuple):
 
 
 class _LabelPairs(NamedTuple):
-    """What labels alone say of pairs, ``(..., n, n)``, and of rows, ``(..., n, 1)``."""
+    """What follows from labels alone for pairs, ``(..., n, n)``, and for rows, ``(..., n, 1)``."""
 
     positive: Tensor
-    """The part of each positive in the mean over positives."""
+    """The share of each positive in the mean over positives."""
     near: Tensor
     """1 for positives."""
     far: Tensor
@@ -108,10 +108,10 @@ class _LabelPairs(NamedTuple):
     log_others: Tensor | None
     """Logarithm of what rows that are no positives add to the denominator."""
     share: Tensor
-    """The part of each row in the mean over rows, 0 for a row without positives."""
+    """The share of each row in the mean over rows, 0 for a row without positives."""
 
 
-def _label_pairs(rows: Rows, settings: _Settings) -> _LabelPairs:
+def _label_pairs(rows: FeatureRows, settings: _Settings) -> _LabelPairs:
     gap, weight = rows.label_gaps().mean(-3), rows.pair_weight()
     present, within = weight > 0, gap <= settings.window
     near, far = ((present & side).to(gap.dtype) for side in (within, ~within))
@@ -127,26 +127,26 @@ def _label_pairs(rows: Rows, settings: _Settings) -> _LabelPairs:
     )
 
 
-def _predictions(pred: Tensor, features: Tensor, rows: Rows) -> Tensor:
-    """In the shape of labels, with the row that stands for an empty batch if there is one."""
+def _predictions(pred: Tensor, features: Tensor, rows: FeatureRows) -> Tensor:
+    """Return predictions in the shape of labels, with the row that stands for an empty batch if there is one."""
     pred = pred.detach().reshape(*features.shape[:-1], rows.target.shape[-1])
     return pad(pred, (0, 0, 0, rows.weight.shape[-1] - pred.shape[-2]))
 
 
 def _negatives(pairs: _LabelPairs, pred: Tensor, window: float) -> Tensor:
-    """1 for pairs with far labels that are predicted alike."""
+    """Return 1 for pairs with far labels that are predicted alike, else 0."""
     gap = gaps(pred).mean(-3)
-    alike = gap <= window if is_traced() else gap.le_(window)  # into numbers: on a CPU much quicker than into booleans
+    alike = gap <= window if is_traced() else gap.le_(window)  # into floats: on a CPU much quicker than into booleans
     return alike * pairs.far
 
 
 def _without(shifted: Tensor, left_out: Tensor) -> Tensor:
-    """Very low where ``left_out`` is 1, but finite: times zero it is zero."""
+    """Make values very low where ``left_out`` is 1, but finite: times zero they are zero."""
     return shifted + left_out * (torch.finfo(shifted.dtype).min / 8)
 
 
-def _plain(rows: Rows, pairs: _LabelPairs, pred: Tensor, temperature: float | Tensor, window: float) -> Tensor:
-    """The definition, as differentiable operations."""
+def _plain(rows: FeatureRows, pairs: _LabelPairs, pred: Tensor, temperature: float | Tensor, window: float) -> Tensor:
+    """Evaluate the definition as differentiable operations."""
     unit = unit_rows(rows.features)
     logits = (unit @ unit.mT) / temperature
     negative = _negatives(pairs, pred, window)
@@ -157,9 +157,12 @@ def _plain(rows: Rows, pairs: _LabelPairs, pred: Tensor, temperature: float | Te
 
 
 def _value_and_gradient(
-    rows: Rows, pairs: _LabelPairs, pred: Tensor, temperature: float | Tensor, window: float
+    rows: FeatureRows, pairs: _LabelPairs, pred: Tensor, temperature: float | Tensor, window: float
 ) -> tuple[Tensor, Tensor]:
-    """The loss and its gradient by the features: by logits it is the share of a pair in the denominator less that of a positive."""
+    """Return the loss and its gradient by the features.
+
+    The gradient by a logit is the share of its pair in the denominator less that of a positive.
+    """
     cosines = Cosines(rows.features)
     logits = cosines.values.div_(temperature)
     negative = _negatives(pairs, pred, window)

@@ -1,33 +1,55 @@
 """Gradient Aligned Regression: absolute errors and two pairwise losses, robustly aggregated, in linear time."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
-from gar.distributed import world_size
-from gar.functional._closed_form import joined_components, traced_value, value_and_gradient
-from gar.functional._components import COMPONENTS, Component, GARSettings, column_components, finished
-from gar.functional._given_gradient import with_gradient
-from gar.functional._moments import moments, rounding_unit
-from gar.functional._numbers import TENSORS
-from gar.functional.aggregation import Form, log_power_mean
+from gar.errors import InputError
+from gar.functional.aggregation import Form
+from gar.functional.custom_backward import with_custom_backward
+from gar.functional.formulas import (
+    TENSORS,
+    Exchange,
+    column_components,
+    log_power_mean,
+    solve_moments,
+    spreads_of,
+    weighted_components,
+)
+from gar.functional.moments import (
+    DifferentiableBatch,
+    Moments,
+    filled_columns,
+    joined_components,
+    moments,
+    rounding_unit,
+    value_and_gradient,
+)
 from gar.validation import (
     Columns,
     NanPolicy,
     Pairs,
     as_columns,
+    check_choice,
+    check_eps,
+    check_nan_policy,
+    check_parameter,
     check_tensor,
     in_full_precision,
     is_transformed,
     like_inputs,
-    model_parameter,
     needs_derivative,
+    per_model,
 )
 
 if TYPE_CHECKING:
     from gar.distributed import ProcessGroup
+
+Component = Literal["mae", "diff", "diffnorm"]
+COMPONENTS: tuple[Component, ...] = ("mae", "diff", "diffnorm")
 
 
 def gar_loss(
@@ -92,7 +114,58 @@ def gar_loss(
         correction=correction,
         eps=eps,
     )
+    alpha = check_parameter(alpha, "alpha", open_end=False)
     return gar_with(settings, pred, target, alpha, sample_weight, mask, process_group)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GARSettings:
+    """Everything about GAR but alpha, checked once. See :func:`gar.functional.gar_loss`."""
+
+    components: Sequence[Component] = COMPONENTS
+    weights: Sequence[float] | None = None
+    form: Form = "log"
+    pairs: Pairs = "batch"
+    nan_policy: NanPolicy = "raise"
+    correction: int = 0
+    eps: float = 1e-7
+    all_weights: Sequence[float] = field(init=False, repr=False, compare=False)
+    """The weight of every component, 1 where none was given."""
+
+    def __post_init__(self) -> None:
+        components, weights = _checked_components(self.components, self.weights)
+        object.__setattr__(self, "components", components)
+        object.__setattr__(self, "weights", weights)
+        object.__setattr__(self, "all_weights", weights or (1.0,) * len(components))
+        check_choice(self.form, ("log", "exp"), "form")
+        check_choice(self.pairs, ("batch", "targets"), "pairs")
+        check_nan_policy(self.nan_policy)
+        if self.correction not in (0, 1):
+            raise InputError(f"correction={self.correction!r}; expected 0 (divide by n) or 1 (by n - 1)")
+        object.__setattr__(self, "eps", check_eps(self.eps))
+
+
+def _checked_components(
+    components: Sequence[Component], weights: Sequence[float] | None
+) -> tuple[tuple[Component, ...], tuple[float, ...] | None]:
+    if isinstance(components, str):
+        raise InputError(f"components={components!r} is a string; write a tuple: components=({components!r},)")
+    names = tuple(components)
+    for name in names:
+        check_choice(name, COMPONENTS, "component")
+    if not names or len(set(names)) < len(names):
+        raise InputError(f"components={names!r}; expected one or more of {COMPONENTS}, each at most once")
+    if weights is None:
+        return names, None
+    if isinstance(weights, (float, int)):
+        raise InputError(f"weights={weights!r} is a number; expected one for each of the components {names!r}")
+    if len(weights) != len(names):
+        raise InputError(f"weights={tuple(weights)!r} has {len(weights)} values for {len(names)} components {names!r}")
+    if not all(0 < w < float("inf") for w in weights):
+        raise InputError(
+            f"weights={tuple(weights)!r}; expected positive numbers. To leave a component out, leave it out of components"
+        )
+    return names, tuple(float(w) for w in weights)
 
 
 def gar_with(
@@ -104,14 +177,14 @@ def gar_with(
     mask: Tensor | None = None,
     group: "ProcessGroup | None" = None,
 ) -> Tensor:
-    """:func:`gar_loss` with settings that were checked before. Here it is decided which road to take."""
+    """Like :func:`gar_loss`, with settings and alpha that were checked before. Here the code path is chosen."""
     check_tensor(pred, "pred")
-    loss = _Loss(settings, target, alpha, sample_weight, mask, group)
+    loss = GARFunction(settings, target, alpha, sample_weight, mask)
     if group is not None:
-        from gar.functional._over_group import over_group  # it imports all of PyTorch's compiler, a second or two
+        from gar.functional.exchange import gar_over_group  # it imports all of PyTorch's compiler, a second or two
 
-        return over_group(loss, pred)
-    if is_transformed() or loss.needs_more_gradients():
+        return gar_over_group(loss, pred, group)  # type: ignore[no-any-return]
+    if is_transformed() or needs_derivative(target, sample_weight, alpha):  # the closed form gives the gradient by pred alone
         return loss.plain(pred)
     if torch.compiler.is_compiling():
         return loss.traced(pred)
@@ -126,79 +199,106 @@ def gar_components(
     mask: Tensor | None = None,
     group: "ProcessGroup | None" = None,
 ) -> dict[str, Tensor]:
-    """The components of a batch by name, each of the leading shape, without weights, eps or aggregation."""
-    loss = _Loss(settings, target, 1.0, sample_weight, mask, group)
+    """Return the components of a batch by name, each of the leading shape, without weights, eps or aggregation."""
+    loss = GARFunction(settings, target, 1.0, sample_weight, mask)
     if group is None:
         values = loss.components(pred)
     else:
-        from gar.functional._over_group import components_over_group
+        from gar.functional.exchange import gar_components_over_group
 
-        values = components_over_group(loss, pred)
+        values = gar_components_over_group(loss, pred, group)
     return dict(zip(settings.components, values, strict=True))
 
 
-class _Loss(NamedTuple):
-    """GAR as a function of predictions alone, by each of its roads."""
+class GARFunction(NamedTuple):
+    """GAR as a function of predictions alone, by each of its code paths."""
 
     settings: GARSettings
     target: Tensor
     alpha: float | Tensor
     sample_weight: Tensor | None = None
     mask: Tensor | None = None
-    group: "ProcessGroup | None" = None
+    exchange_of: Callable[[Tensor], Exchange] | None = None
+    """For a batch that is spread over processes: from the labels that count to the exchange with the others."""
+    ranks: int = 1
 
-    def needs_more_gradients(self) -> bool:
-        """Whether labels, weights or alpha need a derivative too, which the closed form does not give."""
-        return needs_derivative(self.target, self.sample_weight, self.alpha)
+    @in_full_precision
+    def closed_form(self, pred: Tensor) -> Tensor:
+        """Evaluate the closed form: the quick path of eager mode."""
+        return with_custom_backward(pred, self.value_and_gradient, self.plain if self.exchange_of is None else None)
 
-    def columns(self, pred: Tensor, *, check_labels: bool = True) -> Columns:
+    def value_and_gradient(self, pred: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the loss of each model and its gradient by the predictions, without autograd."""
+        columns = self._columns(pred, check_labels=False)  # a look at their mean, later, is enough
+        alpha = per_model(self.alpha, columns.pred.shape[:-2], columns.pred, "alpha")
+        value, gradient = value_and_gradient(columns, alpha, self.settings, self.exchange_of and self.exchange_of(columns.target))
+        gradient = like_inputs(gradient, pred, self.settings.pairs)
+        # DistributedDataParallel takes the mean of the ranks' gradients by the parameters. Ours is the gradient of ONE loss of
+        # all rows, so the ranks' parts must add up: sum = world size * mean.
+        return value, gradient if self.ranks == 1 else gradient.mul_(self.ranks)
+
+    def _columns(self, pred: Tensor, *, check_labels: bool = True) -> Columns:
         settings = self.settings
         policy = settings.nan_policy if check_labels or settings.nan_policy == "omit" else "propagate"
         return as_columns(
             pred, self.target, sample_weight=self.sample_weight, mask=self.mask, nan_policy=policy, pairs=settings.pairs
         )
 
-    def alpha_of(self, columns: Columns) -> float | Tensor:
-        return model_parameter(self.alpha, columns, "alpha", open_end=False)
+    @in_full_precision
+    def joined_components(self, pred: Tensor) -> list[Tensor]:
+        """Return the components of the joined batch of all processes, before weights and eps."""
+        assert self.exchange_of is not None
+        columns = self._columns(pred, check_labels=False)
+        return joined_components(columns, self.settings, self.exchange_of(columns.target))
 
     @in_full_precision
     def plain(self, pred: Tensor) -> Tensor:
-        """The equations as differentiable operations: what vmap maps and a second derivative needs."""
-        columns = self.columns(pred)
-        logs = [value.log() for value in finished(self._means(columns), self.settings)]
-        value: Tensor = log_power_mean(logs, self.alpha_of(columns), xp=TENSORS)
+        """Evaluate the equations as differentiable operations, which vmap can map and a second derivative needs."""
+        columns = self._columns(pred)
+        logs = [value.log() for value in weighted_components(self._mean_components(columns), self.settings)]
+        value: Tensor = log_power_mean(logs, per_model(self.alpha, columns.pred.shape[:-2], columns.pred, "alpha"), xp=TENSORS)
         return value.exp() if self.settings.form == "exp" else value
 
     @in_full_precision
     def components(self, pred: Tensor) -> list[Tensor]:
-        """What is aggregated, as it is before weights and eps."""
-        return self._means(self.columns(pred))
+        """Return the components as they are before weights and eps."""
+        return self._mean_components(self._columns(pred))
 
-    @in_full_precision
-    def joined_components(self, pred: Tensor) -> list[Tensor]:
-        """The same of the joined batch of a group."""
-        assert self.group is not None
-        return joined_components(self.columns(pred, check_labels=False), self.settings, self.group)
-
-    def _means(self, columns: Columns) -> list[Tensor]:
-        values = column_components(moments(columns), self.settings, unit=rounding_unit(columns.pred), xp=TENSORS)
+    def _mean_components(self, columns: Columns) -> list[Tensor]:
+        m = moments(columns)
+        spreads = spreads_of(m, eps=self.settings.eps, unit=rounding_unit(columns.pred), xp=TENSORS)
+        values = column_components(m, self.settings, spreads, TENSORS)
         return [columns.over_columns(value) for value in values]
 
     @in_full_precision
     def traced(self, pred: Tensor) -> Tensor:
-        """The closed form for torch.compile."""
-        columns = self.columns(pred)
-        return traced_value(columns, self.alpha_of(columns), self.settings)
+        """Evaluate the closed form for torch.compile: one fused pass for the value and one for the gradient."""
+        columns = self._columns(pred)
+        batch = DifferentiableBatch(Columns(columns.pred.detach(), *columns[1:]))
+        m = batch.moments
+        m = Moments(*(sums if isinstance(sums, Tensor) else torch.full_like(m.error, sums) for sums in m))
+        share = filled_columns(m) if columns.share is None else columns.share
+        alpha = per_model(self.alpha, columns.pred.shape[:-2], columns.pred, "alpha")
+        value, factors = solve_moments(m, share, alpha, self.settings, rounding_unit(columns.pred), TENSORS)
+        rows = [factor.reshape(m.error.shape) for factor in factors]
+        numbers = torch.stack([*rows, batch.error.guess, batch.error.rest, batch.pred.guess, batch.pred.rest])
+        return _TracedBackward.apply(columns.pred, columns.target, columns.weight, value, numbers)  # type: ignore
 
-    @in_full_precision
-    def closed_form(self, pred: Tensor) -> Tensor:
-        """The closed form for eager mode."""
-        return with_gradient(pred, self._solve, None if self.group else self.plain)
 
-    def _solve(self, pred: Tensor) -> tuple[Tensor, Tensor]:
-        columns = self.columns(pred, check_labels=False)  # a look at their mean, later, is enough
-        value, gradient = value_and_gradient(columns, self.alpha_of(columns), self.settings, group=self.group)
-        gradient = like_inputs(gradient, pred, self.settings.pairs)
-        # DistributedDataParallel takes the mean of the ranks' gradients by the parameters. Ours is the gradient of ONE loss of
-        # all rows, so the ranks' parts must add up: sum = world_size * mean.
-        return value, gradient if self.group is None else gradient.mul_(world_size(self.group))
+class _TracedBackward(torch.autograd.Function):
+    """A value, and the gradient from its few coefficients: what is saved is small, the rest is fused into the backward pass."""
+
+    @staticmethod
+    def forward(ctx: Any, pred: Tensor, target: Tensor, weight: Tensor | None, value: Tensor, numbers: Tensor) -> Tensor:
+        ctx.save_for_backward(pred, target, weight, numbers)
+        return value.clone()
+
+    @staticmethod
+    def backward(ctx: Any, outer: Tensor) -> tuple[Tensor, None, None, None, None]:
+        pred, target, weight, numbers = ctx.saved_tensors
+        by_sign, by_error, by_pred, *shifts = numbers.unsqueeze(-1)
+        error = pred - target
+        scale = outer.reshape(outer.shape + (1,) * (pred.ndim - outer.ndim))
+        gradient = scale * by_sign * error.sign() + scale * by_error * ((error - shifts[0]) - shifts[1])
+        gradient = gradient + scale * by_pred * ((pred - shifts[2]) - shifts[3])
+        return gradient if weight is None else weight * gradient, None, None, None, None

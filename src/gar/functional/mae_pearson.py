@@ -1,11 +1,11 @@
-"""MAE-Pearson: the paper's heuristic rival on its synthetic curves."""
+"""MAE-Pearson: the heuristic that the paper compares with on its synthetic curves."""
 
 from typing import Literal
 
 from torch import Tensor
 
-from gar.functional._moments import mean_absolute_error, moments, one_minus_pearson, rounding_unit
-from gar.functional._numbers import TENSORS
+from gar.functional.formulas import TENSORS, mean_absolute_error, one_minus_pearson, spreads_of
+from gar.functional.moments import moments, rounding_unit
 from gar.validation import NanPolicy, as_columns, check_choice, check_eps, in_full_precision
 
 Balance = Literal["text", "code"]
@@ -38,7 +38,8 @@ def mae_pearson_loss(
     columns = as_columns(pred, target, sample_weight=sample_weight, mask=mask, nan_policy=nan_policy)
     m = moments(columns)
     mae = columns.over_columns(mean_absolute_error(m))
-    diffnorm = columns.over_columns(one_minus_pearson(m, eps=eps, unit=rounding_unit(columns.pred), correction=0, xp=TENSORS))
+    spreads = spreads_of(m, eps=eps, unit=rounding_unit(columns.pred), xp=TENSORS)
+    diffnorm = columns.over_columns(one_minus_pearson(m, spreads, xp=TENSORS))
     distance = diffnorm.detach()  # 1 - rho
     share = distance if balance == "text" else 0.5 * distance
     return (1.0 - share) * mae + share * diffnorm

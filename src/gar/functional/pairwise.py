@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from gar.errors import InputError
-from gar.functional._moments import moments, one_minus_pearson, rounding_unit, variance_of_errors
-from gar.functional._numbers import TENSORS
+from gar.functional.formulas import TENSORS, TWICE_CENTRED, one_minus_pearson, rounding_noise, spreads_of, variance_of_errors
+from gar.functional.moments import moments, rounding_unit
 from gar.validation import Columns, NanPolicy, as_columns, check_eps, in_full_precision
 
 
@@ -53,7 +53,7 @@ def normalized_difference_loss(
     correction: int = 0,
     eps: float = 1e-7,
 ) -> Tensor:
-    r"""The same for normalised differences, so that only the shape counts (paper, Eq. diffnorm).
+    r"""How far normalised differences of predictions are from those of labels, so that only the shape counts (paper, Eq. diffnorm).
 
     .. math:: \frac1p \left\| \frac{df}{\|df\|_p} - \frac{dY}{\|dY\|_p} \right\|_p^p, \quad df_{ij} = f_i - f_j
 
@@ -72,8 +72,9 @@ def normalized_difference_loss(
     columns = as_columns(pred, target, sample_weight=sample_weight, mask=mask, nan_policy=nan_policy)
     unit = rounding_unit(columns.pred)
     if p == 2:
-        loss = one_minus_pearson(moments(columns), eps=eps, unit=unit, correction=correction, xp=TENSORS)
-        return columns.over_columns(loss)
+        m = moments(columns)
+        spreads = spreads_of(m, eps=eps, unit=unit, xp=TENSORS)
+        return columns.over_columns(one_minus_pearson(m, spreads, correction=correction, xp=TENSORS))
     scaled_pred, pred_spreads = _normalised(columns.pred, p, columns, eps, unit)
     scaled_target, target_spreads = _normalised(columns.target, p, columns, eps, unit)
     loss = pair_power_mean(scaled_pred - scaled_target, p, columns) / p
@@ -82,7 +83,7 @@ def normalized_difference_loss(
 
 
 def pair_power_mean(values: Tensor, p: int, columns: Columns) -> Tensor:
-    """``mean_ij |x_i - x_j|^p`` of every column, in double precision. Pairs of a row with itself count, as in the paper."""
+    """Return ``mean_ij |x_i - x_j|^p`` of every column, in double precision. Pairs of a row with itself count, as in the paper."""
     values = values.double()
     weight = None if columns.weight is None else columns.weight.double()
     columns = Columns(values, values, weight, None)
@@ -91,14 +92,14 @@ def pair_power_mean(values: Tensor, p: int, columns: Columns) -> Tensor:
 
 
 def _even(values: Tensor, p: int, columns: Columns) -> Tensor:
-    """Binomial formula: ``sum_k C(p, k) (-1)^k m_(p-k) m_k`` with the power means ``m_k``."""
+    """Apply the binomial formula: ``sum_k C(p, k) (-1)^k m_(p-k) m_k`` with the power means ``m_k``."""
     power_means = [columns.mean(values**k) for k in range(p + 1)]
     terms = [math.comb(p, k) * (-1) ** k * power_means[p - k] * power_means[k] for k in range(p + 1)]
     return torch.stack(terms).sum(0)
 
 
 def _odd(values: Tensor, p: int, columns: Columns) -> Tensor:
-    """The same per row, with ``sum_j sign(x_i - x_j) x_j^k`` in place of the power sum, read off prefix sums after a sort.
+    """Like :func:`_even` per row, with ``sum_j sign(x_i - x_j) x_j^k`` for the power sum, read off prefix sums after a sort.
 
     Signs are counted by rank, and equal values count as 0, so that ties have no gradient.
     """
@@ -117,9 +118,9 @@ def _odd(values: Tensor, p: int, columns: Columns) -> Tensor:
 
 
 def _normalised(values: Tensor, p: int, columns: Columns, eps: float, unit: float) -> tuple[Tensor, Tensor]:
-    """Values over the p-norm of their pairwise differences, and whether that norm is above rounding."""
+    """Return values over the p-norm of their pairwise differences, and whether that norm is above rounding."""
     power = pair_power_mean(values, p, columns)
-    floor = torch.clamp(2.0 * unit * columns.mean(values.detach()).abs().double(), min=eps)
+    floor = rounding_noise(columns.mean(values.detach()).double(), unit, slack=TWICE_CENTRED).clamp(min=eps)
     spreads = ~(power.detach() <= floor**p)
     norm = torch.where(spreads, power, 1.0) ** (1.0 / p)
     return values.double() / norm.unsqueeze(-1), spreads

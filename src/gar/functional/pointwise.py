@@ -1,4 +1,4 @@
-"""Losses that look at one label at a time: absolute, squared, Huber and focal errors.
+"""Losses that compare one prediction with one label at a time: absolute, squared, Huber and focal errors.
 
 All take the shapes, weights and masks of :func:`gar.functional.gar_loss` and return one value per model: the mean over rows,
 then over targets. Nothing to average gives 0.
@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from gar.validation import Columns, NanPolicy, as_columns, check_choice, in_full_precision, model_parameter
+from gar.validation import Columns, NanPolicy, as_columns, check_choice, in_full_precision, parameter_like
 
 Activation = Literal["sigmoid", "tanh"]
 
@@ -69,7 +69,7 @@ def huber_loss(
         tensor(1.)
     """
     columns = as_columns(pred, target, sample_weight=sample_weight, mask=mask, nan_policy=nan_policy)
-    limit = per_model(delta, columns, "delta")
+    limit = _parameter(delta, columns, "delta")
     distance = _distance(columns)
     near = distance.minimum(torch.as_tensor(limit, dtype=distance.dtype, device=distance.device))
     return _mean(near * (distance - 0.5 * near), columns)
@@ -123,9 +123,9 @@ def focal_mse_loss(
     return _mean(distance.square() * _focus(distance, columns, beta, gamma, activation), columns)
 
 
-def per_model(value: float | Tensor, columns: Columns, name: str) -> float | Tensor:
-    """A positive parameter, shaped to meet ``(..., columns, n)`` if it has one value per model."""
-    value = model_parameter(value, columns, name)
+def _parameter(value: float | Tensor, columns: Columns, name: str) -> float | Tensor:
+    """Check a positive parameter, and shape it to meet ``(..., columns, n)`` if it has one value per model."""
+    value = parameter_like(value, columns.pred.shape[:-2], columns.pred, name)
     return value.reshape(value.shape + (1,) * (columns.pred.ndim - value.ndim)) if isinstance(value, Tensor) else value
 
 
@@ -139,8 +139,8 @@ def _mean(values: Tensor, columns: Columns) -> Tensor:
 
 def _focus(distance: Tensor, columns: Columns, beta: float | Tensor, gamma: float, activation: Activation) -> Tensor:
     check_choice(activation, ("sigmoid", "tanh"), "activation")
-    power = per_model(gamma, columns, "gamma")
-    scaled = per_model(beta, columns, "beta") * distance
+    power = _parameter(gamma, columns, "gamma")
+    scaled = _parameter(beta, columns, "beta") * distance
     weight = scaled.tanh() if activation == "tanh" else (0.5 * scaled).tanh()  # 2 sigmoid(x) - 1 = tanh(x / 2), without rounding
     if isinstance(power, (float, int)) and power == 1:
         return weight

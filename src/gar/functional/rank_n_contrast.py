@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
-from gar.functional._features import (
-    Rows,
+from gar.functional.custom_backward import with_custom_backward
+from gar.functional.features import (
+    FeatureRows,
     as_rows,
     distances,
     join_batch,
@@ -17,8 +18,7 @@ from gar.functional._features import (
     quick_exp_,
     sum_over_pairs,
 )
-from gar.functional._given_gradient import with_gradient
-from gar.functional._order import ascending
+from gar.functional.sorting import ascending
 from gar.validation import NanPolicy, in_full_precision, is_traced, needs_derivative
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def rank_n_contrast_loss(
     if process_group is not None:
         features, target, sample_weight, mask = join_batch(process_group, features, target, sample_weight, mask)
 
-    def checked(features: Tensor) -> tuple[Rows, float | Tensor]:
+    def checked(features: Tensor) -> tuple[FeatureRows, float | Tensor]:
         rows = as_rows(features, target, sample_weight=sample_weight, mask=mask, nan_policy=nan_policy)
         return rows, parameter_of_pairs(temperature, rows, "temperature")
 
@@ -73,31 +73,31 @@ def rank_n_contrast_loss(
     def solve(features: Tensor) -> tuple[Tensor, Tensor]:
         rows, per_model = checked(features)
         value, gradient = rows.features.new_empty(rows.features.shape[:-2]), torch.empty_like(rows.features)
-        for place, mine, partners in rows.model_by_model(_partners):
-            strength = per_model[place] if isinstance(per_model, Tensor) else per_model
-            value[place], gradient[place] = _value_and_gradient(mine, partners, strength)
+        for index, mine, partners in rows.model_by_model(_partners):
+            strength = per_model[index] if isinstance(per_model, Tensor) else per_model
+            value[index], gradient[index] = _value_and_gradient(mine, partners, strength)
         return value, gradient[..., : features.shape[-2], :].to(features.dtype)
 
     if is_traced() or needs_derivative(sample_weight, temperature):  # the closed form gives that of features alone
         return plain(features)
-    return with_gradient(features, solve, plain)
+    return with_custom_backward(features, solve, plain)
 
 
 class _Partners(NamedTuple):
-    """What labels alone say: the partners of every row, ``(..., n, partners)``, from near to far in label."""
+    """What follows from labels alone: the partners of every row, ``(..., n, partners)``, from near to far in label."""
 
-    places: Tensor
+    indices: Tensor
     first: Tensor | None
-    """Where the group of partners at an equal distance begins; None if all distances differ."""
+    """The position at which the group of partners at an equal distance begins; None if all distances differ."""
     last: Tensor | None
-    """Where it ends."""
+    """The position at which that group ends."""
     weight: Tensor | None
-    """How often each counts; None for once."""
+    """The number of times that each counts; None for once."""
     share: Tensor
-    """The part of each pair in the mean over pairs; may be one number."""
+    """The share of each pair in the mean over pairs; may be one number."""
 
 
-def _partners(rows: Rows) -> _Partners:
+def _partners(rows: FeatureRows) -> _Partners:
     gaps = rows.label_gaps()
     gaps = gaps.squeeze(-3) if gaps.shape[-3] == 1 else gaps.sum(-3)
     if rows.uniform and not is_traced():
@@ -107,17 +107,17 @@ def _partners(rows: Rows) -> _Partners:
         weight, share = None, rows.weight.new_full((), 1.0 / (n * (n - 1)))
     else:
         order = ascending(gaps)
-        weight = rows.pair_weight().gather(-1, order.places)
+        weight = rows.pair_weight().gather(-1, order.indices)
         pairs = rows.weight.unsqueeze(-1) * weight
         count = pairs.sum((-2, -1), keepdim=True)
         share = pairs / (count + (count == 0))
     first, last = (order.first(), order.last()) if order.tied else (None, None)
-    return _Partners(order.places, first, last, weight, share)
+    return _Partners(order.indices, first, last, weight, share)
 
 
-def _plain(rows: Rows, partners: _Partners, temperature: float | Tensor) -> Tensor:
-    """The definition, as differentiable operations that never underflow."""
-    ranked = (-distances(rows.features) / temperature).gather(-1, partners.places)
+def _plain(rows: FeatureRows, partners: _Partners, temperature: float | Tensor) -> Tensor:
+    """Evaluate the definition as differentiable operations that never underflow."""
+    ranked = (-distances(rows.features) / temperature).gather(-1, partners.indices)
     weight = torch.ones_like(ranked) if partners.weight is None else partners.weight
     present = weight > 0
     logs = torch.where(present, ranked + torch.where(present, weight, 1.0).log(), torch.finfo(ranked.dtype).min)
@@ -125,14 +125,14 @@ def _plain(rows: Rows, partners: _Partners, temperature: float | Tensor) -> Tens
     return torch.where(present, partners.share * (farther - ranked), 0.0).sum((-2, -1))
 
 
-def _value_and_gradient(rows: Rows, partners: _Partners, temperature: float | Tensor) -> tuple[Tensor, Tensor]:
-    """The loss and its gradient by the features.
+def _value_and_gradient(rows: FeatureRows, partners: _Partners, temperature: float | Tensor) -> tuple[Tensor, Tensor]:
+    """Return the loss and its gradient by the features.
 
     With partners in the order of their label distance, ``D_j`` the sum over those at least as far as j, and ``w_j`` how often j
     counts, the derivative by ``s_k`` is ``w_k exp(s_k) sum_{j: d_j <= d_k} w_j / D_j - w_k``: one more running sum.
     """
     distance, share = quick_distances(rows.features), partners.share
-    ranked = distance.gather(-1, partners.places)
+    ranked = distance.gather(-1, partners.indices)
     below = (ranked.amin(-1, keepdim=True) - ranked).div_(temperature)
     power = quick_exp_(below.clone())
     power = power if partners.weight is None else power.mul_(partners.weight)
@@ -142,28 +142,28 @@ def _value_and_gradient(rows: Rows, partners: _Partners, temperature: float | Te
         return _by_autograd(rows, partners, temperature)
     value = _total(share, sums.log()) - _total(share, below)
     slopes = _at((share / sums).cumsum(-1), partners.last).mul_(power).sub_(share)
-    slopes = torch.empty_like(distance).scatter_(-1, partners.places, slopes)  # what is left is between a row and itself
+    slopes = torch.empty_like(distance).scatter_(-1, partners.indices, slopes)  # what is left is between a row and itself
     return value, _by_features(slopes, distance, rows.features) / -temperature
 
 
-def _at(values: Tensor, places: Tensor | None) -> Tensor:
-    return values if places is None else values.gather(-1, places)
+def _at(values: Tensor, indices: Tensor | None) -> Tensor:
+    return values if indices is None else values.gather(-1, indices)
 
 
 def _total(share: Tensor, values: Tensor) -> Tensor:
-    """Sum over all pairs, each by its share, which may be one number."""
+    """Return the sum over all pairs, each times its share, which may be one number."""
     return share * values.sum((-2, -1)) if share.ndim == 0 else (share * values).sum((-2, -1))
 
 
 def _by_features(slopes: Tensor, distance: Tensor, features: Tensor) -> Tensor:
-    """From derivatives by distances to those by features: ``sum_j (g_ij + g_ji) (z_i - z_j) / |z_i - z_j|``."""
+    """Turn derivatives by distances into derivatives by features: ``sum_j (g_ij + g_ji) (z_i - z_j) / |z_i - z_j|``."""
     pull = (slopes / distance).nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)  # coincident rows do not pull, nor a row itself
     columns = (features - features.mean(-2, keepdim=True)).mT
     return ((pull.sum(-1) + pull.sum(-2)).unsqueeze(-2) * columns - sum_over_pairs(columns, pull)).mT
 
 
-def _by_autograd(rows: Rows, partners: _Partners, temperature: float | Tensor) -> tuple[Tensor, Tensor]:
-    """The slow road, for features so far apart that exponentials vanish, or for NaN."""
+def _by_autograd(rows: FeatureRows, partners: _Partners, temperature: float | Tensor) -> tuple[Tensor, Tensor]:
+    """Use autograd: the slow path, for features so far apart that exponentials vanish, or for NaN."""
     with torch.enable_grad():
         leaf = rows.features.detach().requires_grad_()
         value = _plain(rows._replace(features=leaf), partners, temperature)

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from gar.distributed import shared_generator
-from gar.functional._features import Cosines, Rows, as_rows, join_batch, parameter_of_pairs, unit_rows
-from gar.functional._given_gradient import Pull, with_gradient
-from gar.functional._order import ascending
+from gar.functional.custom_backward import VectorJacobian, with_custom_backward
+from gar.functional.features import Cosines, FeatureRows, as_rows, join_batch, parameter_of_pairs, unit_rows
+from gar.functional.sorting import ascending
 from gar.validation import NanPolicy, in_full_precision, is_traced
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def ranksim_loss(
 
     .. math:: \sum_i \mathrm{mean}_j \left( rk(S_i)_j - rk(-|y_i - y|)_j \right)^2
 
-    ``S`` is the cosine similarity of features, ``rk`` the place from the top over the number of rows. Of rows with equal labels
+    ``S`` is the cosine similarity of features, ``rk`` the rank from the top over the number of rows. Of rows with equal labels
     one, chosen at random, takes part; models that share labels share the choice. Ranks are piecewise constant, so their
     derivative is that of a black-box interpolation: an incoming gradient ``g`` gives
     :math:`-(rk(S) - rk(S + \lambda g)) / \lambda`.
@@ -66,69 +66,69 @@ def ranksim_loss(
     strength = parameter_of_pairs(interpolation, rows, "interpolation")
     models = rows.features.shape[:-2]
     if is_traced() or features.device.type != "cpu" or models.numel() == 0:
-        return _of_all(rows, strength, generator)
+        return _stack_loss(rows, strength, generator)
     values = [
-        _of_one(mine.features, anchors, strength[place] if isinstance(strength, Tensor) else strength)
-        for place, mine, anchors in rows.model_by_model(lambda labels: _anchors(labels, generator))
+        _model_loss(mine.features, anchors, strength[index] if isinstance(strength, Tensor) else strength)
+        for index, mine, anchors in rows.model_by_model(lambda labels: _anchors(labels, generator))
     ]
     return torch.stack(values).reshape(models)
 
 
 class _Anchors(NamedTuple):
-    """What labels alone say: the rows that take part, None for all; their places by label ``(n, n)``, the mean over targets; and
-    the sum of squares of single targets about that mean."""
+    """What follows from labels alone: the rows that take part, None for all; their ranks by label ``(n, n)``, averaged over
+    targets; and the sum of squares of single targets about that mean."""
 
     rows: Tensor | None
-    places: Tensor
+    ranks: Tensor
     spread: Tensor
 
 
-def _anchors(labels: Rows, generator: torch.Generator | None) -> _Anchors:
+def _anchors(labels: FeatureRows, generator: torch.Generator | None) -> _Anchors:
     gaps = labels.label_gaps()
     chosen = _one_per_label(gaps, labels.weight > 0, generator)
     rows = None if bool(chosen.all()) else chosen.nonzero().squeeze(-1)
-    places = _places(gaps if rows is None else gaps[:, rows[:, None], rows])
-    mean = places.mean(0)
-    return _Anchors(rows, mean, (places - mean).square().sum((-2, -1)).mean())
+    ranks = _ranks(gaps if rows is None else gaps[:, rows[:, None], rows])
+    mean = ranks.mean(0)
+    return _Anchors(rows, mean, (ranks - mean).square().sum((-2, -1)).mean())
 
 
-def _of_one(features: Tensor, anchors: _Anchors, strength: float | Tensor) -> Tensor:
-    """The loss of one model, whose rows that take no part are left out from the start."""
+def _model_loss(features: Tensor, anchors: _Anchors, strength: float | Tensor) -> Tensor:
+    """Return the loss of one model, whose rows that take no part are removed first."""
     features = features if anchors.rows is None else features[anchors.rows]
     n = max(len(features), 1)
 
     def plain(features: Tensor) -> Tensor:
         unit = unit_rows(features)
-        places: Tensor = _Ranking.apply(unit @ unit.mT, None, strength)  # type: ignore[no-untyped-call]
-        return ((places - anchors.places).square().sum() + anchors.spread) / n
+        ranks: Tensor = _Ranking.apply(unit @ unit.mT, None, strength)  # type: ignore[no-untyped-call]
+        return ((ranks - anchors.ranks).square().sum() + anchors.spread) / n
 
-    def solve(features: Tensor) -> tuple[Tensor, Pull]:
+    def solve(features: Tensor) -> tuple[Tensor, VectorJacobian]:
         cosines = Cosines(features)
-        places = _places(-cosines.values)
+        ranks = _ranks(-cosines.values)
 
-        def pull(outer: Tensor) -> Tensor:
-            incoming = (places - anchors.places).mul_(2.0 / n * outer * strength)
-            moved = _places(incoming.add_(cosines.values).neg_())
-            return cosines.by_features(moved.sub_(places).div_(strength))
+        def vector_jacobian(outer: Tensor) -> Tensor:
+            incoming = (ranks - anchors.ranks).mul_(2.0 / n * outer * strength)
+            moved = _ranks(incoming.add_(cosines.values).neg_())
+            return cosines.by_features(moved.sub_(ranks).div_(strength))
 
-        return ((places - anchors.places).square_().sum() + anchors.spread) / n, pull
+        return ((ranks - anchors.ranks).square_().sum() + anchors.spread) / n, vector_jacobian
 
-    return with_gradient(features, solve, plain)
+    return with_custom_backward(features, solve, plain)
 
 
-def _of_all(rows: Rows, strength: float | Tensor, generator: torch.Generator | None) -> Tensor:
-    """The same for all models at once, where values cannot be looked at or loops are slow."""
+def _stack_loss(rows: FeatureRows, strength: float | Tensor, generator: torch.Generator | None) -> Tensor:
+    """Return the loss of all models at once, where values cannot be inspected or loops are slow."""
     gaps = rows.label_gaps()
     chosen = _one_per_label(gaps, rows.weight > 0, generator)
     unit = unit_rows(rows.features)
     by_feature: Tensor = _Ranking.apply(unit @ unit.mT, chosen, strength)  # type: ignore[no-untyped-call]
-    squares = (by_feature.unsqueeze(-3) - _places(gaps, chosen.unsqueeze(-2))).square()
+    squares = (by_feature.unsqueeze(-3) - _ranks(gaps, chosen.unsqueeze(-2))).square()
     squares = torch.where((chosen.unsqueeze(-1) & chosen.unsqueeze(-2)).unsqueeze(-3), squares, 0.0)
     return squares.sum((-2, -1)).mean(-1) / chosen.sum(-1).clamp(min=1)
 
 
 def _one_per_label(gaps: Tensor, counts: Tensor, generator: torch.Generator | None) -> Tensor:
-    """A mask ``(..., n)`` of one row, drawn at random, for every distinct label of rows that count."""
+    """Return a mask ``(..., n)`` of one row, drawn at random, for every distinct label of rows that count."""
     same = (gaps == 0).all(-3) & counts.unsqueeze(-2) & counts.unsqueeze(-1)
     if not is_traced() and int(same.sum()) == int(counts.sum()):
         return counts
@@ -136,23 +136,23 @@ def _one_per_label(gaps: Tensor, counts: Tensor, generator: torch.Generator | No
     return counts & ~(same & (draw.unsqueeze(-2) > draw.unsqueeze(-1))).any(-1)
 
 
-def _places(keys: Tensor, chosen: Tensor | None = None) -> Tensor:
-    """``(1 + number of smaller keys) / n`` along the last dimension, among the chosen rows ``(..., n)``."""
-    numbers = torch.arange(1, keys.shape[-1] + 1, dtype=keys.dtype, device=keys.device)
+def _ranks(keys: Tensor, chosen: Tensor | None = None) -> Tensor:
+    """Return ``(1 + number of smaller keys) / n`` along the last dimension, among the chosen rows ``(..., n)``."""
+    counts = torch.arange(1, keys.shape[-1] + 1, dtype=keys.dtype, device=keys.device)
     if chosen is None:
-        return ascending(keys).hand_out(numbers / keys.shape[-1])
-    places = ascending(torch.where(chosen.unsqueeze(-2), keys, torch.inf)).hand_out(numbers)
-    return places / chosen.sum(-1)[..., None, None].clamp(min=1)
+        return ascending(keys).assign(counts / keys.shape[-1])
+    ranks = ascending(torch.where(chosen.unsqueeze(-2), keys, torch.inf)).assign(counts)
+    return ranks / chosen.sum(-1)[..., None, None].clamp(min=1)
 
 
 class _Ranking(torch.autograd.Function):
-    """Places from the largest similarity down, with the derivative of a black-box interpolation."""
+    """Ranks from the largest similarity down, with the derivative of a black-box interpolation."""
 
     generate_vmap_rule = True
 
     @staticmethod
     def forward(values: Tensor, chosen: Tensor | None, strength: float | Tensor) -> Tensor:
-        return _places(-values, chosen)
+        return _ranks(-values, chosen)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor | None, float | Tensor], output: Tensor) -> None:
@@ -163,6 +163,6 @@ class _Ranking(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, outer: Tensor) -> tuple[Tensor, None, None]:
-        values, chosen, places, per_model = ctx.saved_tensors
+        values, chosen, ranks, per_model = ctx.saved_tensors
         strength = ctx.strength if per_model is None else per_model
-        return (_places(-(values + strength * outer), chosen) - places) / strength, None, None
+        return (_ranks(-(values + strength * outer), chosen) - ranks) / strength, None, None

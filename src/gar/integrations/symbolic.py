@@ -13,7 +13,7 @@ import torch
 
 from gar.errors import InputError
 from gar.functional import gar_loss
-from gar.functional._components import COMPONENTS, Component, GARSettings
+from gar.functional.gar import COMPONENTS, Component, GARSettings
 from gar.validation import check_parameter
 
 WORST = 1e30
@@ -21,7 +21,7 @@ WORST = 1e30
 
 
 def lacking_gplearn() -> str | None:
-    """What to do where gplearn cannot be imported; None where it can."""
+    """Return what to do if gplearn cannot be imported, or None if it can."""
     try:
         import gplearn.fitness  # noqa: F401
     except ImportError:
@@ -93,7 +93,7 @@ def _check(alpha: float, components: Sequence[Component], weights: Sequence[floa
 
 
 def _power_mean(losses: list[str], alpha: float) -> str:
-    """``(mean L^(1/alpha))^alpha``, the largest taken out first, so that nothing overflows."""
+    """Return ``(mean L^(1/alpha))^alpha`` as code, the largest taken out first, so that nothing overflows."""
     if alpha == 0:
         return "largest"
     if math.isinf(alpha):

@@ -1,7 +1,7 @@
-"""Who computes: processes of this machine, or a cluster of Dask or Ray, each behind joblib's one interface.
+"""Parallel backends: processes of this machine, or a cluster of Dask or Ray, each behind joblib's interface.
 
-Chunks are tasks without state, so a worker that is lost costs its chunk's time and nothing else: both engines give the chunk to
-another. Records are written by the process that calls :func:`gar.search.search`, whoever computes.
+Chunks are tasks without state, so a worker that is lost costs its chunk's time and nothing else: a cluster gives the chunk to
+another worker. Records are written by the process that calls :func:`gar.search.search`, on every backend.
 """
 
 import logging
@@ -18,18 +18,25 @@ import joblib
 from gar.errors import InputError
 
 CLUSTERS = ("dask", "ray")
-"""Engines that may reach over several hosts."""
+"""Backends that may extend over several hosts."""
 
-_PATIENCE = 20.0  # seconds to wait for a scheduler to answer
+_CONNECT_SECONDS = 20.0  # how long to wait for a scheduler to answer
 
 
-class _Backend(NamedTuple):
+class Backend(NamedTuple):
+    """A parallel backend of joblib."""
+
     name: str
     options: dict[str, Any]
-    """What joblib needs to find it."""
+    """Options that joblib needs to find it."""
+
+    @property
+    def is_cluster(self) -> bool:
+        """Return True if it may extend over several hosts."""
+        return self.name in CLUSTERS
 
     def in_joblib(self, **more: Any) -> AbstractContextManager[Any]:
-        """What joblib computes inside this context, it computes here."""
+        """Return a context in which joblib computes on this backend."""
         try:
             return joblib.parallel_config(backend=self.name, **self.options, **more)  # type: ignore[no-any-return]
         except ValueError as error:
@@ -38,20 +45,21 @@ class _Backend(NamedTuple):
             ) from error
 
 
-_current: ContextVar[_Backend | None] = ContextVar("engine", default=None)
+CURRENT: ContextVar[Backend | None] = ContextVar("parallel_backend", default=None)
+"""The backend that :func:`parallel_backend` has opened."""
 
 
 @contextmanager
 def parallel_backend(backend: str | None = None, *, address: str | None = None, workers: int = -1) -> Iterator[None]:
-    """Inside this context, searches compute on an engine.
+    """Open a parallel backend, on which searches compute inside this context.
 
     Args:
-        backend: ``"dask"`` or ``"ray"``; or any other backend of joblib, such as ``"loky"``; None is what
-            ``joblib.parallel_config`` says, or else loky: processes of this machine.
-        address: of a running cluster: ``tcp://host:8786`` of a Dask scheduler, ``host:6379`` of a Ray head, or ``"auto"`` for the
-            Ray of this machine. Without it, a Dask client or Ray session that is open already is used, or else a cluster of this
-            machine is started, and ended with the context.
-        workers: of a cluster that is started here; -1 is one per core.
+        backend: ``"dask"`` or ``"ray"``; or any other backend of joblib, such as ``"loky"``; None is joblib's current one, as set
+            by ``joblib.parallel_config``, or else loky: processes of this machine.
+        address: address of a running cluster: ``tcp://host:8786`` of a Dask scheduler, ``host:6379`` of a Ray head, or ``"auto"``
+            for the Ray of this machine. Without it, an open Dask client or Ray session is used, or else a cluster of this machine
+            is started, and ended with the context.
+        workers: number of workers of a cluster that is started here; -1 is one per core.
 
     Example:
         >>> with parallel_backend("loky"):
@@ -63,30 +71,18 @@ def parallel_backend(backend: str | None = None, *, address: str | None = None, 
     if backend is None:
         yield
         return
-    with _opened(backend, address, workers) as engine, engine.in_joblib():
-        token = _current.set(engine)
+    with _opened(backend, address, workers) as opened, opened.in_joblib():
+        token = CURRENT.set(opened)
         try:
             yield
         finally:
-            _current.reset(token)
+            CURRENT.reset(token)
 
 
-def is_on_cluster() -> bool:
-    """Whether the engine of the context is Dask or Ray."""
-    engine = _current.get()
-    return engine is not None and engine.name in CLUSTERS
-
-
-def sharing(table: object) -> AbstractContextManager[Any]:
-    """Inside this context, a cluster is sent the table once for each host, and not with every chunk."""
-    engine = _current.get()
-    return engine.in_joblib(scatter=[table]) if engine is not None and is_on_cluster() else nullcontext()
-
-
-def _opened(backend: str, address: str | None, workers: int) -> AbstractContextManager[_Backend]:
+def _opened(backend: str, address: str | None, workers: int) -> AbstractContextManager[Backend]:
     if backend == "dask":
         return _dask(address, workers)
-    return _ray(address, workers) if backend == "ray" else nullcontext(_Backend(backend, {}))
+    return _ray(address, workers) if backend == "ray" else nullcontext(Backend(backend, {}))
 
 
 def _package(name: str, extra: str) -> Any:
@@ -97,13 +93,13 @@ def _package(name: str, extra: str) -> Any:
 
 
 @contextmanager
-def _dask(address: str | None, workers: int) -> Iterator[_Backend]:
+def _dask(address: str | None, workers: int) -> Iterator[Backend]:
     distributed = _package("distributed", "dask")
     client = _open_client(distributed) if address is None else None
     if client is not None:
-        yield _Backend("dask", {"client": client})
+        yield Backend("dask", {"client": client})
         return
-    where: dict[str, Any] = {"address": address, "timeout": _PATIENCE}
+    where: dict[str, Any] = {"address": address, "timeout": _CONNECT_SECONDS}
     if address is None:
         where = {"n_workers": _cores(workers), "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": logging.ERROR}
     try:
@@ -113,7 +109,7 @@ def _dask(address: str | None, workers: int) -> Iterator[_Backend]:
             f"no Dask scheduler answers at {address!r} ({error}); start one with 'dask scheduler', and pass the address it prints"
         ) from error
     with client:
-        yield _Backend("dask", {"client": client})
+        yield Backend("dask", {"client": client})
 
 
 def _open_client(distributed: Any) -> Any:
@@ -128,15 +124,15 @@ def _cores(workers: int) -> int:
 
 
 @contextmanager
-def _ray(address: str | None, workers: int) -> Iterator[_Backend]:
+def _ray(address: str | None, workers: int) -> Iterator[Backend]:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no report to its makers, and no message about that
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # the coming default; Ray warns where it is not chosen
     ray = _package("ray", "ray")
     from gar.search.ray_backend import RayBackend
 
     joblib.register_parallel_backend("ray", RayBackend)
-    is_ours = not ray.is_initialized()
-    if is_ours:
+    starts_ray = not ray.is_initialized()
+    if starts_ray:
         where: dict[str, Any] = {"address": address}
         if address is None:
             where = {"address": "local", "num_cpus": _cores(workers), "include_dashboard": False}
@@ -149,7 +145,7 @@ def _ray(address: str | None, workers: int) -> Iterator[_Backend]:
                 f"no Ray answers at {address!r} ({error}); start it with 'ray start --head', and pass the address that it prints"
             ) from error
     try:
-        yield _Backend("ray", {})
+        yield Backend("ray", {})
     finally:
-        if is_ours:
+        if starts_ray:
             ray.shutdown()

@@ -1,35 +1,48 @@
-"""Where and how to compute: one context for every run, which changes no result."""
+"""The context of a run: where to compute, what to keep on disk, what to show, and when to stop. It changes no result."""
 
+import math
+import os
+import signal
+import sys
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from itertools import islice, starmap
+from numbers import Integral
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 import joblib
+import numpy as np
+import torch
 
+from gar.errors import InputError
 from gar.files import write_whole
-from gar.search.workers import check_workers
+from gar.registry import METRICS
+from gar.search.backends import CURRENT, parallel_backend
+from gar.stack import SPLITS
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunContext:
-    """Where and how to compute; shared by searches, comparisons and the reproduction of the paper.
+    """Where and how to compute; one context is shared by all searches of a run.
 
     Args:
-        records: folder for what is finished; the same run continues from it. None keeps nothing.
-        workers: processes; -1 is one per core, 1 is this process alone.
-        backend: ``"loky"``, ``"dask"``, ``"ray"`` or another backend of joblib; None is what the context says, or else loky.
-        address: of a running cluster of Dask or Ray.
+        records: folder for finished work; the same run continues from it. None keeps nothing.
+        workers: number of processes; -1 is one per core, 1 is this process alone.
+        backend: ``"loky"``, ``"dask"``, ``"ray"`` or another backend of joblib; None is joblib's current one, by default loky.
+        address: address of a running cluster of Dask or Ray.
         progress: whether to show a progress line on stderr.
         label: text before the progress line.
         deadline: when to stop, on the clock of ``time.monotonic``; None is never.
     """
 
-    records: Path | None = None
+    records: str | os.PathLike[str] | None = None
     workers: int = 1
     backend: str | None = None
     address: str | None = None
@@ -38,7 +51,27 @@ class RunContext:
     deadline: float | None = None
 
     def __post_init__(self) -> None:
-        check_workers(self.workers)
+        workers: object = self.workers
+        if isinstance(workers, bool) or not isinstance(workers, Integral) or workers == 0:
+            raise InputError(f"workers={workers!r} is not a number of workers; use 1 or more, or -1 for one per core")
+
+    @contextmanager
+    def worker_pool(self) -> "Iterator[WorkerPool]":
+        """Open the parallel backend, and yield a pool of workers on it."""
+        uses_current = self.backend is None and self.address is None
+        with nullcontext() if uses_current else parallel_backend(self.backend, address=self.address, workers=self.workers):
+            yield WorkerPool(self.workers)
+
+    def map(self, function: Callable[..., T], arguments: Sequence[tuple[Any, ...]]) -> list[T]:
+        """Call a function with each of these arguments, several at a time."""
+        with self.worker_pool() as pool:
+            if pool.size == 1:
+                return [function(*one) for one in arguments]
+            return list(joblib.Parallel(n_jobs=self.workers)(joblib.delayed(function)(*one) for one in arguments))
+
+    def start_workers(self) -> None:
+        """Start the worker processes, so that the first loss does not seem slower than the others."""
+        self.map(_do_nothing, [()] * joblib.effective_n_jobs(self.workers))
 
     def is_late(self) -> bool:
         """Return True once the deadline has passed."""
@@ -48,20 +81,16 @@ class RunContext:
         """Return the same context with another text before the progress line."""
         return replace(self, label=label)
 
-    def start_workers(self) -> None:
-        """Start the worker processes, so that the first loss does not seem slower than the others."""
-        self.map(_do_nothing, [()] * joblib.effective_n_jobs(self.workers))
-
-    def map(self, function: Callable[..., T], arguments: Sequence[tuple[Any, ...]]) -> list[T]:
-        """Call a function with each of these arguments, several at a time."""
-        if joblib.effective_n_jobs(self.workers) == 1:
-            return [function(*one) for one in arguments]
-        return list(joblib.Parallel(n_jobs=self.workers)(joblib.delayed(function)(*one) for one in arguments))
+    @contextmanager
+    def show_progress(self, total: int, done: int, metric: str) -> "Iterator[Progress]":
+        """Show a progress line, if wanted, until the context ends."""
+        with closing(Progress(sys.stderr if self.progress else None, total, done, metric, label=self.label)) as line:
+            yield line
 
     @contextmanager
     def stopwatch(self, key: str) -> "Iterator[Stopwatch]":
-        """Count the seconds of a search, kept beside its records, so that a search that is continued counts its earlier part."""
-        watch = Stopwatch(None if self.records is None else self.records / f"{key[:16]}.seconds")
+        """Count the seconds of a search in a file beside its records; a continued search counts on from its earlier part."""
+        watch = Stopwatch(None if self.records is None else Path(self.records) / f"{key[:16]}.seconds")
         try:
             yield watch
         finally:
@@ -73,7 +102,99 @@ ALONE = RunContext()
 
 
 def _do_nothing() -> None:
-    """A worker that was sent this has imported all that training needs."""
+    """Do nothing: a worker that was sent this function has imported all that training needs."""
+
+
+class WorkerPool:
+    """Worker pool: this process, or joblib workers on the current parallel backend, which take one task after another.
+
+    Args:
+        workers: number of workers; -1 is one per core, 1 is this process alone.
+    """
+
+    def __init__(self, workers: int) -> None:
+        self._workers, self._backend = workers, CURRENT.get()
+        self._is_on_cluster = self._backend is not None and self._backend.is_cluster
+        self.size: int = joblib.effective_n_jobs(workers)
+        self.size_here = 1 if self._is_on_cluster else self.size
+        """Number of workers that share the memory of this machine, as far as is known."""
+
+    def run(
+        self, function: Callable[..., T], tasks: Iterable[tuple[Any, ...]], *, shared: object, stop: Callable[[], bool]
+    ) -> Generator[T]:
+        """Yield the result of each task as it is finished. A cluster is sent the ``shared`` argument of all tasks once per host.
+
+        ``stop`` is called before the first task and after every one. Once it returns True, nothing more is computed: busy workers
+        are stopped, as they are when the generator is closed.
+        """
+        if stop():
+            return
+        with closing(self._results(function, tasks, shared)) as results:
+            for result in results:
+                yield result
+                if stop():
+                    return
+
+    def _results(self, function: Callable[..., T], tasks: Iterable[tuple[Any, ...]], shared: object) -> Generator[T]:
+        if self.size == 1:
+            yield from starmap(function, tasks)
+            return
+        backend = self._backend
+        with backend.in_joblib(scatter=[shared]) if backend is not None and self._is_on_cluster else nullcontext():
+            yield from self._results_in_parallel(joblib.delayed(function)(*task) for task in tasks)
+
+    def _results_in_parallel(self, calls: Iterator[Any]) -> Generator[Any]:
+        try:
+            parallel = self._parallel(return_as="generator_unordered")
+        except ValueError:  # not every backend can return results one by one
+            yield from self._results_in_rounds(calls)
+            return
+        with _ignoring_interrupts():
+            results = parallel(calls)
+        try:
+            for result in results:  # noqa: UP028  ('yield from' would close them here, and not below)
+                yield result
+        finally:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # that results get lost, which is the purpose
+                results.close()  # stops workers that are still busy
+
+    def _results_in_rounds(self, calls: Iterator[Any]) -> Generator[Any]:
+        """Compute as many tasks at a time as there are workers, so that a record never waits for more than its round."""
+        with self._parallel() as parallel:
+            while batch := list(islice(calls, self.size)):
+                yield from parallel(batch)
+
+    def _parallel(self, **options: str) -> Any:
+        return joblib.Parallel(n_jobs=self._workers, batch_size=1, mmap_mode="c", **options)
+
+
+@contextmanager
+def _ignoring_interrupts() -> Iterator[None]:
+    """Let workers that are started in this context ignore Ctrl-C.
+
+    A terminal sends it to them too, and each would print a traceback; the process that started them ends them. For the
+    milliseconds that this takes, Ctrl-C is ignored here as well.
+    """
+    if threading.current_thread() is not threading.main_thread():  # Python lets no other thread handle signals
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute in one thread: one task runs per core, and the order of a sum does not depend on the number of threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 class Stopwatch:
@@ -85,9 +206,11 @@ class Stopwatch:
 
     @property
     def seconds(self) -> float:
+        """Return the seconds of this and earlier parts."""
         return self._before + time.monotonic() - self._start
 
     def stop(self) -> None:
+        """Write the count."""
         if self._file is not None and self._file.parent.is_dir():
             write_whole(self._file, f"{self.seconds:.3f}".encode())
 
@@ -96,3 +219,98 @@ class Stopwatch:
             return 0.0 if self._file is None else max(0.0, float(self._file.read_text()))
         except (OSError, ValueError):
             return 0.0
+
+
+_LOG_SECONDS = 10.0
+_REFRESH_SECONDS = 1.0
+_BAR_WIDTH = 24
+
+
+class Progress:
+    """Progress line: models done, rate, time elapsed and left, and the best validation score so far.
+
+    A terminal shows one line, refreshed every second; anything else, such as a log file, gets a new line every ten seconds.
+
+    Args:
+        stream: where to write; None writes nothing.
+        total: number of models.
+        done: number of models that were read from records.
+        metric: the metric of the best score.
+        label: text before the line.
+        clock: returns the time in seconds.
+    """
+
+    def __init__(
+        self,
+        stream: TextIO | None,
+        total: int,
+        done: int,
+        metric: str,
+        *,
+        label: str = "",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._stream, self._total, self._known, self._done, self._metric = stream, total, done, done, metric
+        self._label, self._clock, self._start = f"{label} " if label else "", clock, clock()
+        self._last_update = self._last_shown = self._start
+        self._best = math.nan
+        self._is_terminal = stream is not None and stream.isatty()
+        self._lock, self._closed = threading.Lock(), threading.Event()
+        if self._is_terminal:
+            threading.Thread(target=self._refresh, daemon=True).start()
+
+    def update(self, models: int, best: float) -> None:
+        """Count this many more models, the best of which has this validation score; NaN for none."""
+        self._done, self._last_update = self._done + models, self._clock()
+        better = max if METRICS[self._metric].larger_is_better else min
+        self._best = best if math.isnan(self._best) else self._best if math.isnan(best) else better(best, self._best)
+        if self._is_terminal or self._last_update - self._last_shown >= _LOG_SECONDS:
+            self._show("\x1b[K" if self._is_terminal else "\n")
+
+    def close(self) -> None:
+        """Show the last state, and end the line."""
+        self._closed.set()
+        self._show("\n")
+
+    def line(self) -> str:
+        """Return the line as it is now."""
+        now = self._clock()
+        rate = (self._done - self._known) / max(self._last_update - self._start, 1e-9)
+        filled = _BAR_WIDTH * self._done // max(self._total, 1)
+        bar = "#" * filled + "-" * (_BAR_WIDTH - filled)
+        parts = [f"{self._label}[{bar}] {self._done}/{self._total} models", f"{rate:.3g}/s", _duration(now - self._start)]
+        if rate > 0 and self._done < self._total:
+            left = (self._total - self._done) / rate - (now - self._last_update)
+            parts.append(f"{_duration(max(left, 0.0))} left")
+        if not math.isnan(self._best):
+            parts.append(f"best validation {self._metric} {self._best:.4g}")
+        return ", ".join(parts)
+
+    def _refresh(self) -> None:
+        while not self._closed.wait(_REFRESH_SECONDS):
+            self._show("\x1b[K", unless_closed=True)
+
+    def _show(self, end: str, *, unless_closed: bool = False) -> None:
+        if self._stream is None:
+            return
+        with self._lock:
+            if unless_closed and self._closed.is_set():
+                return
+            self._last_shown = self._clock()
+            self._stream.write(("\r" if self._is_terminal else "") + self.line() + end)
+            self._stream.flush()
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def best_score(metrics: np.ndarray, metric: str) -> float:
+    """Return the best validation score of any model and epoch in ``metrics (G, epochs, splits, metrics)``; NaN if there is none."""
+    values = metrics[:, :, SPLITS.index("valid"), METRICS[metric].index]
+    values = values[np.isfinite(values)]
+    if values.size == 0:
+        return float("nan")
+    return float(values.max() if METRICS[metric].larger_is_better else values.min())

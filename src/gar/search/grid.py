@@ -1,24 +1,17 @@
-"""The search: what is known already, what is missing, who computes it."""
+"""The search of a grid: read what is recorded, train what is missing, chunk by chunk, on a pool of workers."""
 
-import sys
-from collections.abc import Hashable
-from contextlib import closing
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from gar.errors import whole_number
-from gar.search.backends import parallel_backend
-from gar.search.context import ALONE, RunContext
-from gar.search.fingerprints import model_keys
-from gar.search.progress import Progress
+from gar.search.context import ALONE, RunContext, best_score, one_thread
 from gar.search.records import Records
-from gar.search.selection import best_score
-from gar.search.tasks import Job, as_table, one_thread, train_chunk
-from gar.search.workers import WorkerPool
-from gar.stack import History, Models, StackData, TrainSettings, chunks
-from gar.stack.memory import check_memory
-from gar.stack.packing import network_layout
+from gar.stack import History, Models, Observer, StackData, StackedMLP, TrainSettings, chunks, train
+from gar.stack.batches import check_memory
 from gar.stack.training import check_training
 
 _ROUNDS = 2
@@ -39,12 +32,12 @@ def search(
     device: str | torch.device = "cpu",
     dtype: torch.dtype = torch.float32,
 ) -> History:
-    """Train all models, several at a time, and remember on disk what is finished.
+    """Train all models, several at a time, and record on disk what is finished.
 
     Args:
         data: the table and its folds.
         models: what the models differ in. A model that occurs twice is trained once.
-        settings: what they have in common.
+        settings: what they share.
         context: where and how to compute. With ``records``, the same search continues where it was interrupted, and a larger one
             trains only what is new; other data or settings never meet these records. Once the deadline has passed, nothing more is
             trained: what is missing in the history has ``epochs_run`` 0 and no failed epoch, and the same search can go on later.
@@ -69,65 +62,47 @@ def search(
     if chunk_size is not None:
         whole_number(chunk_size, "chunk_size")
     check_training(data, models, settings, dtype)
-    with parallel_backend(context.backend, address=context.address, workers=context.workers):
-        pool = WorkerPool(context.workers)
+    with context.worker_pool() as pool:
         check_memory(data, models, settings, dtype=dtype, chunk_size=chunk_size, workers=pool.size_here)
-        return _search(data, models, Job(settings, device, dtype), pool, context, chunk_size)
-
-
-def _search(
-    data: StackData,
-    models: Models,
-    job: Job,
-    pool: WorkerPool,
-    context: RunContext,
-    chunk_size: int | None,
-) -> History:
-    settings, dtype = job.settings, job.dtype
-    distinct, order = _distinct(models)
-    history = History.empty(network_layout(data, settings), len(distinct), settings, dtype=dtype)
-    store = None if context.records is None else Records(context.records, data, settings, device=job.device, dtype=dtype)
-    missing = np.arange(len(distinct)) if store is None else _recall(store, distinct, history)
-    known = len(distinct) - len(missing)
-    bar = Progress(sys.stderr if context.progress else None, len(distinct), known, settings.monitor, label=context.label)
-    bar.update(0, best_score(history, settings.monitor))
-    plan = [missing[places] for places in _cut(data, distinct.take(missing), settings, pool.size, chunk_size, dtype)]
-    table = as_table(data)
-    tasks = ((number, table, distinct.take(places), job) for number, places in enumerate(plan))
-    with closing(bar), one_thread():
-        for number, part in pool.run(train_chunk, tasks, shared=table, stop=context.is_late):
-            places = plan[number]
-            history.put(places, part)
-            if store is not None:
-                store.write(distinct.take(places), part)
-            bar.update(len(places), best_score(part, settings.monitor))
+        distinct, order = _distinct(models)
+        history = History.empty(settings.layout(data), len(distinct), settings, dtype=dtype)
+        store = None if context.records is None else Records(context.records, data, settings, device=device, dtype=dtype)
+        missing = np.arange(len(distinct)) if store is None else _read_records(store, distinct, history)
+        cut = _cut(data, distinct.take(missing), settings, pool.size, chunk_size, dtype)
+        plan = [missing[indices] for indices in cut]
+        shared, job = to_shared(data), Job(settings, device, dtype)
+        tasks = ((number, shared, distinct.take(indices), job) for number, indices in enumerate(plan))
+        with context.show_progress(len(distinct), len(distinct) - len(missing), settings.monitor) as line, one_thread():
+            line.update(0, best_score(history.metrics, settings.monitor))
+            for number, part in pool.run(train_chunk, tasks, shared=shared, stop=context.is_late):
+                history.put(plan[number], part)
+                if store is not None:
+                    store.write(distinct.take(plan[number]), part)
+                line.update(len(part), best_score(part.metrics, settings.monitor))
     return history if len(distinct) == len(models) else history.take(order)
 
 
 def _distinct(models: Models) -> tuple[Models, np.ndarray]:
-    """Every model once, and for each model its place among these."""
-    first: dict[Hashable, int] = {}
-    keys = model_keys(models)
-    for place, key in enumerate(keys):
-        first.setdefault(key, place)
-    rank = {key: number for number, key in enumerate(first)}
-    return models.take(list(first.values())), np.array([rank[key] for key in keys], dtype=np.int64)
+    """Return every model once, and for each model its index among these."""
+    rank: dict[Hashable, int] = {}
+    order = np.array([rank.setdefault(key, len(rank)) for key in models.identities()], dtype=np.int64)
+    return models.take(np.unique(order, return_index=True)[1]), order
 
 
-def _recall(store: Records, models: Models, history: History) -> np.ndarray:
-    """Enter what is recorded; returns the places of models that are not."""
-    missing = {key: place for place, key in enumerate(model_keys(models))}
+def _read_records(store: Records, models: Models, history: History) -> np.ndarray:
+    """Enter what is recorded into the history, and return the indices of models that are not."""
+    missing = {key: index for index, key in enumerate(models.identities())}
     for keys, part in store.read():
         rows = [row for row, key in enumerate(keys) if key in missing]
-        places = [missing.pop(keys[row]) for row in rows]
-        history.put(np.array(places, dtype=np.int64), part.take(np.array(rows, dtype=np.int64)))
+        indices = [missing.pop(keys[row]) for row in rows]
+        history.put(np.array(indices, dtype=np.int64), part.take(np.array(rows, dtype=np.int64)))
     return np.array(list(missing.values()), dtype=np.int64)
 
 
 def _cut(
     data: StackData, models: Models, settings: TrainSettings, workers: int, limit: int | None, dtype: torch.dtype
 ) -> list[np.ndarray]:
-    """Chunks that fit the cache, and for several workers in whole rounds, so that all are busy to the end."""
+    """Return chunks that fit the cache, and for several workers in whole rounds, so that all are busy to the end."""
     plan = chunks(data, models, settings, limit=limit, dtype=dtype)
     if limit is not None or workers == 1 or not plan:
         return plan
@@ -135,6 +110,88 @@ def _cut(
 
 
 def even_share(models: int, chunks_in_cache: int, workers: int) -> int:
-    """The most models of a chunk, if every worker gets equally many chunks."""
+    """Return the most models of a chunk, if every worker gets equally many chunks."""
     rounds = max(min(_ROUNDS, models // (workers * _MANY)), -(-chunks_in_cache // workers))
     return -(-models // (rounds * workers))
+
+
+# ---- One chunk as one task
+
+
+SharedData = Mapping[str, object]
+"""The attributes of :class:`StackData`, tensors as arrays: joblib writes a large array to disk once, and every worker maps it
+into its memory; a tensor would be copied for every task."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What all chunks of a search share, besides the data."""
+
+    settings: TrainSettings
+    device: str | torch.device
+    dtype: torch.dtype
+
+
+def to_shared(data: StackData) -> SharedData:
+    """Return the data in the form that is sent to workers."""
+    return {
+        name: value.numpy() if isinstance(value, Tensor) and value.dtype != torch.bfloat16 else value  # numpy has no bfloat16
+        for name, value in vars(data).items()
+    }
+
+
+def train_chunk(number: int, shared: SharedData, models: Models, job: Job) -> tuple[int, History]:
+    """Train some models as one stack, in one thread: one task runs per core."""
+    with one_thread():
+        history = train(from_shared(shared), models, job.settings, device=job.device, dtype=job.dtype, chunk_size=len(models))
+    return number, history
+
+
+def from_shared(shared: SharedData) -> StackData:
+    """Return the data that :func:`to_shared` was given; they were checked when they were made."""
+    data = StackData.__new__(StackData)
+    vars(data).update({name: torch.from_numpy(_writable(v)) if isinstance(v, np.ndarray) else v for name, v in shared.items()})
+    data.folds = tuple(
+        replace(fold, train=_writable(fold.train), valid=_writable(fold.valid), test=_writable(fold.test)) for fold in data.folds
+    )
+    return data
+
+
+def _writable(array: np.ndarray) -> np.ndarray:
+    """Return a copy of a read-only array, as some backends deliver; torch warns about them."""
+    return np.require(array, requirements=["W"])
+
+
+# ---- Retraining of winners
+
+
+def retrain(
+    data: StackData, models: Models, settings: TrainSettings, epochs: np.ndarray, *, observe: Observer | None = None
+) -> StackedMLP:
+    """Train the winners of a search again, and return each network as it was after its epoch.
+
+    A search keeps no weights, since thousands of models would fill the disk. On the CPU, the winners retrained as one small stack
+    give the same numbers as in the search, bit for bit.
+
+    Args:
+        data: the data of the search.
+        models: the winners.
+        settings: the settings of the search.
+        epochs: the epoch of each winner, counted from 0.
+        observe: called after every epoch, as in :func:`gar.stack.train`.
+    """
+    snapshots: dict[int, Tensor] = {}
+
+    def snapshot(epoch: int, indices: np.ndarray, networks: StackedMLP) -> None:
+        for row, index in enumerate(indices.tolist()):
+            if epochs[index] == epoch:
+                snapshots[index] = networks.weights[row].clone()
+        if observe is not None:
+            observe(epoch, indices, networks)
+
+    with one_thread():
+        history = train(data, models, settings, observe=snapshot)
+    weights = next(iter(snapshots.values())).new_full((len(models), history.layout.length), np.nan)
+    for index, row in snapshots.items():
+        weights[index] = row
+    return StackedMLP(history.layout, weights)

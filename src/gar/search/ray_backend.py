@@ -1,7 +1,7 @@
-"""Ray for joblib: chunks as tasks of Ray, each of which gives its result as soon as it is done.
+"""Ray as a joblib backend: chunks are tasks of Ray, each of which returns its result as soon as it is done.
 
-Ray brings a backend of its own, a pool of actors. It cannot hand over results one by one, so that records would wait for a whole
-round, and a chunk whose actor dies is lost. Tasks are simpler: Ray itself runs one again elsewhere when its worker dies.
+``ray.util.joblib.register_ray`` is not used: it is a pool of actors that cannot return results one by one, so that records would
+wait for a whole round, and a chunk whose actor dies is lost. Ray itself runs a task again elsewhere when its worker dies.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,8 +12,8 @@ import ray
 from joblib.parallel import ParallelBackendBase
 
 _RETRIES = 3
-"""How often a chunk is run again after its worker has died; Dask allows as many by default. More would spread a chunk that needs
-more memory than there is over the whole cluster."""
+"""How often a chunk is run again after its worker has died, as in Dask by default. More would spread a chunk that needs too much
+memory over the whole cluster."""
 
 
 class RayBackend(ParallelBackendBase):  # type: ignore[misc]
@@ -29,20 +29,20 @@ class RayBackend(ParallelBackendBase):  # type: ignore[misc]
     def __init__(self, *, scatter: Sequence[object] = (), **more: Any) -> None:
         super().__init__(**more)
         self._shared = list(scatter)  # so that no other object gets the same id
-        self._places = {id(value): ray.put(value) for value in self._shared}
+        self._references = {id(value): ray.put(value) for value in self._shared}
         self._running: set[Any] = set()
 
     def effective_n_jobs(self, n_jobs: int | None) -> int:
-        """All cores of the cluster, whatever is asked for, as with Dask."""
+        """Return the number of cores of the cluster, whatever is asked for, as with Dask."""
         return max(1, int(ray.cluster_resources().get("CPU", 1)))  # type: ignore[no-untyped-call]
 
     def submit(self, func: Any, callback: Callable[[Any], None] | None = None) -> "Future[Any]":
         ((function, arguments, named),) = func.items  # batch_size is 1
         task = ray.remote(num_cpus=1, max_retries=_RETRIES)(_call)
-        place = task.remote(function, named, *(self._places.get(id(value), value) for value in arguments))
-        self._running.add(place)
-        future: Future[Any] = place.future()
-        future.add_done_callback(lambda _: self._running.discard(place))
+        reference = task.remote(function, named, *(self._references.get(id(value), value) for value in arguments))
+        self._running.add(reference)
+        future: Future[Any] = reference.future()
+        future.add_done_callback(lambda _: self._running.discard(reference))
         if callback is not None:
             future.add_done_callback(callback)
         return future
@@ -54,8 +54,8 @@ class RayBackend(ParallelBackendBase):  # type: ignore[misc]
             raise error.cause from error  # what the task raised, as if it had been called here
 
     def abort_everything(self, ensure_ready: bool = True) -> None:
-        for place in list(self._running):
-            ray.cancel(place, force=True)
+        for reference in list(self._running):
+            ray.cancel(reference, force=True)
 
 
 def _call(function: Callable[..., Any], named: dict[str, Any], *arguments: Any) -> list[Any]:

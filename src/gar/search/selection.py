@@ -1,4 +1,4 @@
-"""The protocol: which model and which epoch stand for a fold, and what that is worth."""
+"""Selection by validation rows: the winning model and epoch of every fold, and their scores."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -6,12 +6,11 @@ from typing import Protocol
 import numpy as np
 
 from gar.errors import InputError
-from gar.metrics import LARGER_IS_BETTER, METRICS
-from gar.search.fingerprints import model_columns
+from gar.registry import METRICS
 from gar.stack import SPLITS, Models
 
 _PRECEDENCE = ("seed", "learning_rate", "weight_decay", "parameter")
-"""Which of two models with equal values wins: the one that is smaller in the first of these in which they differ."""
+"""Of two models with equal scores, the one that is smaller in the first of these in which they differ wins."""
 
 
 class Measured(Protocol):
@@ -26,7 +25,7 @@ class Measured(Protocol):
 
 @dataclass(frozen=True)
 class Selection:
-    """The winner of every fold, in the order of fold numbers.
+    """The winner of every fold, in the order of folds.
 
     Example:
         >>> import numpy as np
@@ -36,42 +35,41 @@ class Selection:
     """
 
     metric: str
-    """The metric that chose."""
+    """The metric of the selection."""
     fold: np.ndarray
-    """Fold numbers, ``(F,)``."""
+    """Indices of the folds, ``(F,)``."""
     model: np.ndarray
-    """The place of each fold's winner among the models, ``(F,)``."""
+    """Index of each fold's winner among the models, ``(F,)``."""
     epoch: np.ndarray
-    """Its epoch, counted from 0, ``(F,)``."""
+    """Epoch of each winner, counted from 0, ``(F,)``."""
     values: np.ndarray
     """All metrics of the winners, ``(F, splits, metrics)`` in the order of a history."""
 
     def of(self, split: str, metric: str) -> np.ndarray:
-        """One metric of the winners on one split, ``(F,)``."""
+        """Return one metric of the winners on one split, ``(F,)``."""
         if split not in SPLITS or metric not in METRICS:
-            raise InputError(f"a selection has splits {SPLITS} and metrics {METRICS}, not {split!r} and {metric!r}")
-        values: np.ndarray = self.values[:, SPLITS.index(split), METRICS.index(metric)]
+            raise InputError(f"a selection has splits {SPLITS} and metrics {tuple(METRICS)}, not {split!r} and {metric!r}")
+        values: np.ndarray = self.values[:, SPLITS.index(split), METRICS[metric].index]
         return values
 
     def mean(self, split: str, metric: str) -> float:
-        """Over folds."""
+        """Return the mean over folds."""
         return float(self.of(split, metric).mean())
 
     def std(self, split: str, metric: str) -> float:
-        """Over folds, divided by their number as in the paper."""
+        """Return the standard deviation over folds, divided by their number as in the paper."""
         return float(self.of(split, metric).std())
 
 
 def select(history: Measured, models: Models, metric: str) -> Selection:
-    """For every fold the model and epoch that are best on its validation rows by ``metric``.
+    """Return for every fold the model and epoch that are best on its validation rows by ``metric``.
 
-    Any epoch with a finite value takes part, also those of a model before it failed or stopped: at that time it was a model like
-    any other. Of equal values the one with the smaller seed wins, then learning rate, decay, parameter, then the earlier epoch; so
-    the order of ``models`` does not matter.
+    Any epoch with a finite score takes part, also those of a model before it failed or stopped. Of equal scores the one with the
+    smaller seed wins, then learning rate, decay, parameter, then the earlier epoch; so the order of ``models`` does not matter.
 
     Args:
-        history: of training or a search.
-        models: those of the history, in the same order.
+        history: the history of training or a search.
+        models: the models of the history, in the same order.
         metric: ``"mae"`` or ``"rmse"``, where smaller is better, ``"pearson"``, ``"spearman"`` or ``"r2"``, where larger is.
 
     Example:
@@ -87,7 +85,7 @@ def select(history: Measured, models: Models, metric: str) -> Selection:
         raise InputError(f"history has {len(history)} models, models {len(models)}; pass the models that the history is of")
     if len(models) == 0:
         raise InputError("there are no models to select from; train at least one")
-    cost = history.of("valid", metric) * (-1.0 if LARGER_IS_BETTER[metric] else 1.0)
+    cost = history.of("valid", metric) * -METRICS[metric].sign
     cost = np.where(np.isfinite(cost), cost, np.inf)
     folds = np.unique(models.fold)
     winners = [_winner(cost, _in_order(models, fold)) for fold in folds.tolist()]
@@ -99,47 +97,39 @@ def select(history: Measured, models: Models, metric: str) -> Selection:
 
 
 def best_configuration(models: Models, cost: np.ndarray) -> np.ndarray:
-    """Places of the models, one per seed, of the learning rate, decay and parameter whose mean cost is least; the smaller ones win
-    among equals. Empty if no mean is finite.
+    """Return the indices of the models, one per seed, of the learning rate, decay and parameter with the smallest mean cost.
+
+    Of equal means the smaller hyperparameters win. Empty if no mean is finite.
 
     Args:
         models: a grid over seeds.
-        cost: of each model, ``(G,)``; smaller is better.
+        cost: cost of each model, ``(G,)``; smaller is better.
     """
     parameters = np.zeros(len(models)) if models.parameter is None else models.parameter
-    places: dict[tuple[float, ...], list[int]] = {}
-    for place, key in enumerate(zip(models.learning_rate, models.weight_decay, parameters, strict=True)):
-        places.setdefault(key, []).append(place)
-    means = {key: float(np.mean(cost[mine])) for key, mine in places.items()}
+    indices: dict[tuple[float, ...], list[int]] = {}
+    for index, key in enumerate(zip(models.learning_rate, models.weight_decay, parameters, strict=True)):
+        indices.setdefault(key, []).append(index)
+    means = {key: float(np.mean(cost[own])) for key, own in indices.items()}
     finite = {key: mean for key, mean in means.items() if np.isfinite(mean)}
-    return np.array(places[min(finite, key=lambda key: (finite[key], key))] if finite else [], dtype=np.int64)
-
-
-def best_score(history: Measured, metric: str) -> float:
-    """The best validation value of any model and epoch; NaN if there is none."""
-    values = history.of("valid", metric)
-    values = values[np.isfinite(values)]
-    if values.size == 0:
-        return float("nan")
-    return float(values.max() if LARGER_IS_BETTER[metric] else values.min())
+    return np.array(indices[min(finite, key=lambda key: (finite[key], key))] if finite else [], dtype=np.int64)
 
 
 def _in_order(models: Models, fold: int) -> np.ndarray:
-    """Places of a fold's models, by what they are and not by where they stand."""
-    mine = np.flatnonzero(models.fold == fold)
-    columns = {name: column[mine] for name, column in model_columns(models).items()}
+    """Return the indices of a fold's models, in an order that depends on the models alone."""
+    own = np.flatnonzero(models.fold == fold)
+    columns = {name: column[own] for name, column in models.columns().items()}
     first = [columns.pop(name) for name in _PRECEDENCE if name in columns]
-    return np.asarray(mine[np.lexsort([*columns.values(), *reversed(first)])])  # the last key is the first to be looked at
+    return np.asarray(own[np.lexsort([*columns.values(), *reversed(first)])])  # the last key is the first to be looked at
 
 
-def _winner(cost: np.ndarray, places: np.ndarray) -> tuple[int, int]:
-    """Model and epoch of the smallest cost, the first of equals."""
-    row, epoch = np.unravel_index(cost[places].argmin(), (len(places), cost.shape[1]))
-    return int(places[row]), int(epoch)
+def _winner(cost: np.ndarray, indices: np.ndarray) -> tuple[int, int]:
+    """Return model and epoch of the smallest cost, the first of equals."""
+    row, epoch = np.unravel_index(cost[indices].argmin(), (len(indices), cost.shape[1]))
+    return int(indices[row]), int(epoch)
 
 
 def _nothing_to_select(history: Measured, models: Models, metric: str, fold: int) -> InputError:
-    mine = models.fold == fold
-    if (history.failed_epoch[mine] == 0).all():
-        return InputError(f"all {mine.sum()} models of fold {fold} failed in their first epoch; use smaller learning rates")
+    own = models.fold == fold
+    if (history.failed_epoch[own] == 0).all():
+        return InputError(f"all {own.sum()} models of fold {fold} failed in their first epoch; use smaller learning rates")
     return InputError(f"no model of fold {fold} has a validation {metric}; give the fold validation rows with labels")

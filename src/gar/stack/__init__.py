@@ -1,17 +1,15 @@
 """G small networks trained as ONE tensor program: folds, seeds, learning rates, decays and loss parameters side by side.
 
 Every model gives the numbers it would give alone: a stack equals as many plain ``nn.Sequential`` trained one after another with
-``torch.optim``. Models that diverge leave the stack, and the others do not notice.
+``torch.optim``. Models that diverge leave the stack without any effect on the others.
 """
 
-from gar.stack.batches import batch_sizes, row_orders
+from gar.stack.batches import batch_sizes, chunks, row_orders
 from gar.stack.data import SPLITS, Fold, PeriodicFeatures, Scaling, StackData
 from gar.stack.history import History
-from gar.stack.models import Models
 from gar.stack.network import Layout, Output, StackedMLP
-from gar.stack.packing import chunks
-from gar.stack.settings import TrainSettings
-from gar.stack.training import train
+from gar.stack.settings import Models, TrainSettings
+from gar.stack.training import Observer, train
 
 __all__ = [
     "SPLITS",
@@ -19,6 +17,7 @@ __all__ = [
     "History",
     "Layout",
     "Models",
+    "Observer",
     "Output",
     "PeriodicFeatures",
     "Scaling",

@@ -1,6 +1,11 @@
-"""Mini-batches: which rows, in which order. Random numbers belong to (seed, fold), never to a place in a stack."""
+"""Chunks of models that are trained together, and mini-batches of the rows that they read.
 
+Random numbers belong to ``(seed, fold)``, never to an index in a stack.
+"""
+
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -9,23 +14,87 @@ from torch import Tensor
 
 from gar.errors import InputError
 from gar.stack.data import Fold, StackData
+from gar.stack.network import Layout
 from gar.stack.passes import whole_columns
+from gar.stack.settings import Models, TrainSettings
+
+CHUNK_BYTES = 24 * 2**20
+"""Memory of the models of a chunk, of which only hidden layers and weights are kept."""
+
+FEATURES_CHUNK_BYTES = 128 * 2**20
+"""Memory of a chunk for a loss on features. Such a loss takes one model after another and computes what depends on labels once for
+all that share them, so larger chunks are faster; the limit is for memory."""
+
+_MEMORY = Path("/proc/meminfo")
 
 
-def row_orders(seed: int, fold: int, rows: int) -> Iterator[np.ndarray]:
-    """The order of a fold's training rows in one epoch after another, without end.
+# ---- Chunks of models
 
-    Example:
-        >>> [order.tolist() for order, _ in zip(row_orders(1, 0, 4), range(2))]
-        [[0, 1, 2, 3], [3, 0, 2, 1]]
+
+def check_memory(
+    data: StackData, models: Models, settings: TrainSettings, *, dtype: torch.dtype, chunk_size: int | None, workers: int = 1
+) -> None:
+    """Raise an error if training cannot fit into memory; once started, the system may kill the process without a message."""
+    available = available_bytes()
+    if available is None or not len(models):
+        return
+    kept = (settings.keep_best is not None) + settings.keep_final
+    history = len(models) * settings.layout(data).length * dtype.itemsize * kept
+    needed = history + workers * _chunk_bytes(data, models, settings, dtype, chunk_size)
+    if needed > available:
+        raise InputError(
+            f"training needs about {needed / 2**30:.1f} GiB, but {available / 2**30:.1f} GiB are free; "
+            f"use smaller hidden_sizes than {settings.hidden_sizes}, fewer workers than {workers}, or fewer rows than {len(data.x)}"
+        )
+
+
+def available_bytes() -> int | None:
+    """Return the memory that a process can still get; None where the system does not report it."""
+    if not sys.platform.startswith("linux"):
+        return None
+    try:
+        lines = dict(line.split(":") for line in _MEMORY.read_text().splitlines())
+        return int(lines["MemAvailable"].removesuffix("kB")) * 1024
+    except (OSError, KeyError, ValueError):
+        return None
+
+
+def _chunk_bytes(data: StackData, models: Models, settings: TrainSettings, dtype: torch.dtype, limit: int | None) -> int:
+    """Return a lower bound: rows of the largest chunk's folds and their shuffled copy, weights, gradients and optimizer state."""
+    largest = max(chunks(data, models, settings, limit=limit, dtype=dtype), key=len)
+    folds = [data.folds[fold] for fold in set(models.fold[largest].tolist())]
+    rows = sum(2 * len(fold.train) + len(fold.valid) + len(fold.test) for fold in folds)
+    copies = 3 if settings.optimizer == "sgd" else 4
+    numbers = rows * (data.inputs + data.y.shape[1]) + copies * len(largest) * settings.layout(data).length
+    return numbers * dtype.itemsize
+
+
+def chunks(data: StackData, models: Models, settings: TrainSettings, *, limit: int | None, dtype: torch.dtype) -> list[np.ndarray]:
+    """Return the indices of models, chunk by chunk.
+
+    A chunk's folds have equal batch sizes, and models that read the same rows are neighbours. ``limit`` is the largest number of
+    models in a chunk; None chooses it for the cache. It changes no result.
     """
-    generator = np.random.default_rng([seed, fold])
-    while True:
-        yield generator.permutation(rows)
+    sizes = [fold_batch_sizes(data, fold, settings) for fold in models.fold.tolist()]
+    order = sorted(range(len(models)), key=lambda g: (sizes[g], models.fold[g], models.seed[g], g))
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for g in order:
+        groups.setdefault(sizes[g], []).append(g)
+    result = []
+    for shape, group in groups.items():
+        most = limit or models_in_chunk(settings.layout(data), max(shape), settings, dtype)
+        parts = -(-len(group) // most)
+        result += np.array_split(np.array(group), parts)
+    return result
+
+
+def fold_batch_sizes(data: StackData, fold: int, settings: TrainSettings) -> tuple[int, ...]:
+    """Return the batch sizes of an epoch of this fold."""
+    return batch_sizes(len(data.folds[fold].train), settings.batch_size, settings.drop_last, even=settings.even_batches)
 
 
 def batch_sizes(rows: int, batch_size: int, drop_last: bool, *, even: bool = False) -> tuple[int, ...]:
-    """How many rows each batch of an epoch has.
+    """Return the number of rows of each batch of an epoch.
 
     Example:
         >>> batch_sizes(9, 4, drop_last=False), batch_sizes(9, 4, drop_last=False, even=True)
@@ -38,16 +107,16 @@ def batch_sizes(rows: int, batch_size: int, drop_last: bool, *, even: bool = Fal
     return (batch_size,) * whole + ((rest,) if rest and not drop_last else ())
 
 
-def check_batches(data: StackData, folds: np.ndarray, batch_size: int, drop_last: bool) -> None:
-    for place in np.unique(folds).tolist():
-        if place >= len(data.folds):
-            raise InputError(f"a model asks for fold {place}, but data has {len(data.folds)}; use folds 0 to {len(data.folds) - 1}")
-        rows = len(data.folds[place].train)
-        if drop_last and rows < batch_size:
-            raise InputError(
-                f"fold {place} has {rows} training rows, fewer than batch_size={batch_size}, and drop_last would drop them all; "
-                f"use batch_size={rows} or less, or drop_last=False"
-            )
+def models_in_chunk(layout: Layout, rows: int, settings: TrainSettings, dtype: torch.dtype) -> int:
+    """Return how many models share a step; at least one."""
+    numbers = whole_columns(rows) * sum(layout.sizes[1:]) + 4 * layout.length
+    if "features" not in settings.spec.inputs:
+        return max(1, CHUNK_BYTES // (numbers * dtype.itemsize))
+    numbers += 2 * rows * rows  # such a loss may keep two numbers per pair of rows, between its value and its gradient
+    return max(1, FEATURES_CHUNK_BYTES // (numbers * dtype.itemsize))
+
+
+# ---- Mini-batches of rows
 
 
 class Batch(NamedTuple):
@@ -60,68 +129,22 @@ class Batch(NamedTuple):
     rows: int
 
 
-class TrainRows:
-    """Features, labels and weights of a fold's training rows, a column for each; a last column of zeros fills up batches."""
-
-    def __init__(self, data: StackData, fold: Fold, like: Tensor) -> None:
-        x, y = scaled_rows(data, fold, fold.train, like)
-        self.x, self.y = (_with_zero_row(values).T.contiguous() for values in (x, y))
-        weight = data.sample_weight
-        self.weight = None if weight is None else _with_zero_row(weight[torch.from_numpy(fold.train)].to(like))
-
-
-class Source:
-    """The rows of one (fold, seed), shuffled anew in every epoch."""
-
-    def __init__(self, rows: TrainRows, fold: int, seed: int, sizes: tuple[int, ...]) -> None:
-        self.rows = rows
-        self._filler = rows.x.shape[1] - 1
-        self._orders = row_orders(seed, fold, self._filler)
-        self._used, self._places = sum(sizes), _column_places(sizes)
-        self._columns = sum(map(whole_columns, sizes))
-
-    def next_order(self) -> Tensor:
-        """Row numbers of all batches of the next epoch, one after another, each filled up to whole columns."""
-        index = np.full(self._columns, self._filler)
-        index[self._places] = next(self._orders)[: self._used]
-        return torch.from_numpy(index).to(self.rows.x.device)
-
-
-def _column_places(sizes: tuple[int, ...]) -> np.ndarray:
-    """The columns that rows go to, batch after batch, each batch beginning with a whole step of columns."""
-    starts = np.cumsum([0, *map(whole_columns, sizes)])
-    return np.concatenate([start + np.arange(size) for start, size in zip(starts, sizes, strict=False)])
-
-
-def _with_zero_row(values: Tensor) -> Tensor:
-    return torch.cat([values, values.new_zeros(1, *values.shape[1:])])
-
-
-def scaled_rows(data: StackData, fold: Fold, rows: np.ndarray, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Features and labels of some rows as a fold sees them, scaled before they are rounded to the dtype of training."""
-    index = torch.from_numpy(rows)
-    x, y = data.x[index], data.y[index]
-    x = x if fold.features is None else fold.features.apply(x)
-    y = y if fold.labels is None else fold.labels.apply(y)
-    return x.to(like), y.to(like)
-
-
 class Batches:
-    """The mini-batches of several ``(fold, seed)``, which have batches of equal sizes."""
+    """The mini-batches of several sources ``(fold, seed)``, which have equal batch sizes."""
 
-    def __init__(self, data: StackData, sources: list[tuple[int, int]], sizes: tuple[int, ...], like: Tensor) -> None:
-        self.sizes = sizes
-        rows = {fold: TrainRows(data, data.folds[fold], like) for fold, _ in sources}
-        self._sources = [Source(rows[fold], fold, seed, sizes) for fold, seed in sources]
-        columns = sum(map(whole_columns, sizes))
+    def __init__(self, data: StackData, sources: list[tuple[int, int]], settings: TrainSettings, like: Tensor) -> None:
+        self.sizes = fold_batch_sizes(data, sources[0][0], settings)
+        rows = {fold: _TrainRows(data, data.folds[fold], like) for fold, _ in sources}
+        self._sources = [_Source(rows[fold], fold, seed, self.sizes) for fold, seed in sources]
+        columns = sum(map(whole_columns, self.sizes))
         self._x, self._y = (like.new_empty(len(sources), width, columns) for width in (data.inputs, data.y.shape[1]))
 
     def __iter__(self) -> Iterator[Batch]:
-        """The batches of the next epoch, in the memory of those of the last."""
+        """Yield the batches of the next epoch, in the memory of the last epoch's."""
         pairs, x, y = [(source.rows, source.next_order()) for source in self._sources], self._x, self._y
-        for place, (rows, order) in enumerate(pairs):
-            torch.index_select(rows.x, 1, order, out=x[place])
-            torch.index_select(rows.y, 1, order, out=y[place])
+        for index, (rows, order) in enumerate(pairs):
+            torch.index_select(rows.x, 1, order, out=x[index])
+            torch.index_select(rows.y, 1, order, out=y[index])
         weights = [rows.weight.index_select(0, order) for rows, order in pairs if rows.weight is not None]
         weight = torch.stack(weights) if weights else None
         start = 0
@@ -129,3 +152,48 @@ class Batches:
             stop = start + whole_columns(size)
             yield Batch(x[:, :, start:stop], y[:, :, start:stop], None if weight is None else weight[:, start:stop], size)
             start = stop
+
+
+class _TrainRows:
+    """Features, labels and weights of a fold's training rows, a column for each; a last column of zeros pads batches."""
+
+    def __init__(self, data: StackData, fold: Fold, like: Tensor) -> None:
+        x, y = data.scaled_rows(fold, fold.train, like)
+        self.x, self.y = (_with_zero_row(values).T.contiguous() for values in (x, y))
+        weight = data.sample_weight
+        self.weight = None if weight is None else _with_zero_row(weight[torch.from_numpy(fold.train)].to(like))
+
+
+def _with_zero_row(values: Tensor) -> Tensor:
+    return torch.cat([values, values.new_zeros(1, *values.shape[1:])])
+
+
+class _Source:
+    """The training rows of one ``(fold, seed)``, shuffled anew in every epoch."""
+
+    def __init__(self, rows: _TrainRows, fold: int, seed: int, sizes: tuple[int, ...]) -> None:
+        self.rows = rows
+        self._padding = rows.x.shape[1] - 1
+        self._orders = row_orders(seed, fold, self._padding)
+        starts = np.cumsum([0, *map(whole_columns, sizes)])
+        self._columns = np.concatenate([start + np.arange(size) for start, size in zip(starts, sizes, strict=False)])
+        """Columns that rows are copied to, batch after batch; each batch begins at a multiple of the column step."""
+        self._used, self._total = sum(sizes), int(starts[-1])
+
+    def next_order(self) -> Tensor:
+        """Return the row indices of all batches of the next epoch, one after another, each padded to whole columns."""
+        indices = np.full(self._total, self._padding)
+        indices[self._columns] = next(self._orders)[: self._used]
+        return torch.from_numpy(indices).to(self.rows.x.device)
+
+
+def row_orders(seed: int, fold: int, rows: int) -> Iterator[np.ndarray]:
+    """Yield the order of a fold's training rows in one epoch after another, without end.
+
+    Example:
+        >>> [order.tolist() for order, _ in zip(row_orders(1, 0, 4), range(2))]
+        [[0, 1, 2, 3], [3, 0, 2, 1]]
+    """
+    generator = np.random.default_rng([seed, fold])
+    while True:
+        yield generator.permutation(rows)

@@ -1,4 +1,4 @@
-"""What a stack is trained on: one table, and for every fold which of its rows train, validate and test."""
+"""The data of a stack: features, labels, and for every fold its training, validation and test rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,28 +9,29 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from gar.errors import InputError
+from gar.functional.formulas import rounding_noise
 
 SPLITS = ("valid", "test")
 
-_TELLS_NOTHING = 1e30
-"""The scale of a feature that never varied in training: whatever it becomes later is divided away, for no weight has learned what
-to do with it, and in its own units it might be huge. Finite, so that it can be written to any file."""
+_CONSTANT_FEATURE_SCALE = 1e30
+"""Scale of a feature that is constant in the training rows. No weight was trained on its variation, which may be huge in its own
+units, so later values are scaled to almost zero. Finite, so that it can be written to any file."""
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """``(values - center) / scale``, column by column."""
+    """Standardisation of columns: ``(values - center) / scale``."""
 
     center: Tensor
     scale: Tensor
 
     @staticmethod
     def of(values: Tensor, weight: Tensor | None = None, *, constant: float = 1.0) -> "Scaling":
-        """Mean and standard deviation (divided by n) of each column, NaN left out.
+        """Return the scaling by mean and standard deviation (divided by n) of each column; NaN are ignored.
 
         Args:
-            values: of the rows that tell.
-            weight: how often each of them counts.
+            values: training rows, ``(rows, columns)``.
+            weight: how often each row counts, ``(rows,)``.
             constant: the scale of a column that is constant, or has no values at all.
         """
         center = _mean(values, weight)
@@ -38,23 +39,26 @@ class Scaling:
         return Scaling(center.nan_to_num(), proper_scale(scale, center, constant))
 
     def apply(self, values: Tensor) -> Tensor:
-        """Of values ``(..., columns)``."""
+        """Scale values ``(..., columns)``."""
         return (values - self.center.to(values)) / self.scale.to(values)
 
     def undo(self, values: Tensor) -> Tensor:
-        """Back to the units of the table, ``(..., columns)``."""
+        """Return scaled values ``(..., columns)`` to the units of the table."""
         return values * self.scale.to(values) + self.center.to(values)
 
 
 def proper_scale(deviation: Tensor, mean: Tensor, constant: float = 1.0) -> Tensor:
-    """What to divide a column by: its deviation, or ``constant`` if it is a constant one. The mean of many equal numbers may be a
-    bit off, and then the deviation is not 0 but rounding error; dividing by that would blow up the first other value."""
-    is_noise = deviation <= 8 * torch.finfo(mean.dtype).eps * mean.abs()
-    return torch.where(is_noise | deviation.isnan(), constant, deviation)
+    """Return the divisor of each column: its deviation, or ``constant`` where the column is constant up to rounding.
+
+    The mean of many equal numbers may be a bit off, and then the deviation is not 0 but rounding error; dividing by that would blow
+    up the first other value.
+    """
+    is_constant = deviation <= rounding_noise(mean, torch.finfo(mean.dtype).eps)
+    return torch.where(is_constant | deviation.isnan(), constant, deviation)
 
 
 def _mean(values: Tensor, weight: Tensor | None) -> Tensor:
-    """Of each column, NaN left out; NaN where nothing counts."""
+    """Return the weighted mean of each column, ignoring NaN; NaN where nothing counts."""
     if weight is None:
         return values.nanmean(0)
     counts = weight.to(values).unsqueeze(-1) * ~values.isnan()
@@ -63,15 +67,15 @@ def _mean(values: Tensor, weight: Tensor | None) -> Tensor:
 
 @dataclass(frozen=True)
 class PeriodicFeatures:
-    """Scaled features, and after them cosines of some of them: ``cos(2 pi (frequency z + phase))``.
+    """Scaled features, followed by random Fourier features of some of them: ``cos(2 pi (frequency z + phase))``.
 
-    A network of numbers alone fits steps and bumps of a single feature only slowly; on waves of several lengths they are easy.
+    A network on scaled features alone is slow to fit steps and bumps of a single feature; periodic features make them easy.
 
     Args:
-        scaling: of all features.
-        columns: which features have waves.
-        frequencies: ``(columns, waves)``, in periods per standard deviation.
-        phases: ``(columns, waves)``, in periods.
+        scaling: scaling of all features.
+        columns: indices of the features that get periodic features.
+        frequencies: ``(columns, count)``, in periods per standard deviation.
+        phases: ``(columns, count)``, in periods.
     """
 
     scaling: Scaling
@@ -80,10 +84,10 @@ class PeriodicFeatures:
     phases: Tensor
 
     @staticmethod
-    def draw(scaling: Scaling, columns: Sequence[int], waves: int, *, seed: Sequence[int]) -> "PeriodicFeatures":
-        """Random phases, and frequencies around one half: two of three within a factor of e (log-normal)."""
+    def draw(scaling: Scaling, columns: Sequence[int], count: int, *, seed: Sequence[int]) -> "PeriodicFeatures":
+        """Draw ``count`` periodic features per column: uniform phases, log-normal frequencies (median 0.5, sigma 1)."""
         generator = np.random.default_rng(seed)
-        shape = (len(columns), waves)
+        shape = (len(columns), count)
         frequencies = 0.5 * np.exp(generator.normal(size=shape))
         phases = generator.uniform(size=shape)
         return PeriodicFeatures(
@@ -91,7 +95,7 @@ class PeriodicFeatures:
         )
 
     def apply(self, values: Tensor) -> Tensor:
-        """Of values ``(rows, columns)``: ``(rows, columns + waves of all)``."""
+        """Return scaled and periodic features of values ``(rows, columns)``: ``(rows, columns + periodic features)``."""
         scaled = self.scaling.apply(values)
         turns = scaled[:, self.columns].unsqueeze(-1) * self.frequencies.to(scaled) + self.phases.to(scaled)
         return torch.cat([scaled, torch.cos(2.0 * torch.pi * turns).flatten(1)], 1)
@@ -99,9 +103,9 @@ class PeriodicFeatures:
 
 @dataclass(frozen=True)
 class Fold:
-    """Row numbers of one split of the table, and how features and labels are scaled in it (None: not at all).
+    """Row indices of one split of the table, and the scaling of its features and labels (None: unscaled).
 
-    With scaled labels, models learn and predict scaled labels; metrics are in the units of the table either way.
+    With scaled labels, models predict scaled labels; metrics are in the units of the table either way.
     """
 
     train: np.ndarray
@@ -116,18 +120,18 @@ class Fold:
 
 
 class StackData:
-    """A table of numbers with its folds.
+    """Features, labels and folds.
 
     Args:
         x: features ``(rows, columns)``, finite.
         y: labels ``(rows,)`` or ``(rows, targets)``; NaN where a label is missing.
-        folds: for each fold row numbers ``(train, valid, test)``, or a :class:`Fold`. Validation and test may be empty; folds
+        folds: row indices ``(train, valid, test)`` of each fold, or a :class:`Fold`. Validation and test may be empty; folds
             may differ in size.
         sample_weight: how often each row counts, in training and in metrics, ``(rows,)``.
         scale_features: standardise features in each fold with statistics of its own training rows.
-        scale_labels: the same for labels.
+        scale_labels: standardise labels in the same way.
 
-    Tensors stay in the precision they come in; training converts them to its own.
+    Tensors keep their precision; training converts them to its own.
 
     Example:
         >>> data = StackData(np.zeros((6, 2)), np.arange(6.0), [([0, 1, 2, 3], [4], [5])])
@@ -145,15 +149,17 @@ class StackData:
         scale_features: bool = False,
         scale_labels: bool = False,
     ) -> None:
-        self.x, self.y = _table(x, "x"), _table(y, "y")
-        self.sample_weight = None if sample_weight is None else _table(sample_weight, "sample_weight").squeeze(-1)
-        self._check_tables()
+        self.x, self.y = _matrix(x, "x"), _matrix(y, "y")
+        self.sample_weight = None if sample_weight is None else _matrix(sample_weight, "sample_weight").squeeze(-1)
+        self._check_values()
         if not folds:
-            raise InputError("folds is empty; pass at least one (train, valid, test) of row numbers")
-        plain = [_as_fold(fold, place, len(self.x)) for place, fold in enumerate(folds)]
+            raise InputError("folds is empty; pass at least one (train, valid, test) of row indices")
+        plain = [_as_fold(fold, index, len(self.x)) for index, fold in enumerate(folds)]
         self.folds = tuple(self._scaled(fold, scale_features, scale_labels) for fold in plain)
-        if len({_wave_count(fold) for fold in self.folds}) > 1:
-            raise InputError("folds differ in their number of waves, and so in what a network sees; give all the same number")
+        if len({_periodic_count(fold) for fold in self.folds}) > 1:
+            raise InputError(
+                "folds differ in their number of periodic features, and so in network inputs; give all the same number"
+            )
 
     def __repr__(self) -> str:
         rows, features = self.x.shape
@@ -161,28 +167,43 @@ class StackData:
 
     @property
     def inputs(self) -> int:
-        """Numbers of a row that a network sees: its features, and their waves."""
-        return self.x.shape[1] + _wave_count(self.folds[0])
+        """Return the number of network inputs: features and periodic features."""
+        return self.x.shape[1] + _periodic_count(self.folds[0])
 
     @property
     def has_missing_labels(self) -> bool:
-        """Whether any training row of any fold lacks a label; then all folds leave out what is missing."""
+        """Return True if any training row of any fold lacks a label; losses then ignore missing labels in all folds."""
         return any(bool(self.y[torch.from_numpy(fold.train)].isnan().any()) for fold in self.folds)
 
-    def labelled(self, rows: np.ndarray) -> int:
-        """How many of these rows have a label and a weight that is not zero."""
-        places = torch.from_numpy(rows)
-        known = ~self.y[places].isnan().all(1)
-        return int((known if self.sample_weight is None else known & (self.sample_weight[places] > 0)).sum())
+    def count_labelled(self, rows: np.ndarray) -> int:
+        """Return the number of these rows that have a label and a nonzero weight."""
+        indices = torch.from_numpy(rows)
+        known = ~self.y[indices].isnan().all(1)
+        return int((known if self.sample_weight is None else known & (self.sample_weight[indices] > 0)).sum())
+
+    def scaled_rows(self, fold: Fold, rows: np.ndarray, like: Tensor) -> tuple[Tensor, Tensor]:
+        """Return features and labels of some rows as a fold scales them, in dtype and device of ``like``.
+
+        They are scaled before they are rounded to the dtype of training.
+        """
+        indices = torch.from_numpy(rows)
+        x, y = self.x[indices], self.y[indices]
+        x = x if fold.features is None else fold.features.apply(x)
+        y = y if fold.labels is None else fold.labels.apply(y)
+        return x.to(like), y.to(like)
 
     def _scaled(self, fold: Fold, features: bool, labels: bool) -> Fold:
         train = torch.from_numpy(fold.train)
         weight = None if self.sample_weight is None else self.sample_weight[train]
-        by_x = Scaling.of(self.x[train], weight, constant=_TELLS_NOTHING) if features and fold.features is None else fold.features
+        by_x = (
+            Scaling.of(self.x[train], weight, constant=_CONSTANT_FEATURE_SCALE)
+            if features and fold.features is None
+            else fold.features
+        )
         by_y = Scaling.of(self.y[train], weight) if labels and fold.labels is None else fold.labels
         return Fold(fold.train, fold.valid, fold.test, by_x, by_y)
 
-    def _check_tables(self) -> None:
+    def _check_values(self) -> None:
         rows = len(self.x)
         if len(self.y) != rows:
             raise InputError(f"x has {rows} rows, y has {len(self.y)}; they must have one row per sample")
@@ -199,12 +220,12 @@ class StackData:
             raise InputError("sample_weight holds negative, infinite or NaN values; expected finite numbers >= 0")
 
 
-def _wave_count(fold: Fold) -> int:
+def _periodic_count(fold: Fold) -> int:
     return fold.features.frequencies.numel() if isinstance(fold.features, PeriodicFeatures) else 0
 
 
-def _table(values: ArrayLike | Tensor, name: str) -> Tensor:
-    """A floating tensor on the CPU, of two dimensions."""
+def _matrix(values: ArrayLike | Tensor, name: str) -> Tensor:
+    """Return values as a floating tensor ``(rows, columns)`` on the CPU."""
     tensor = values.detach().cpu() if isinstance(values, Tensor) else torch.from_numpy(_numbers(values, name))
     tensor = tensor.unsqueeze(-1) if tensor.ndim == 1 else tensor
     if tensor.ndim != 2 or tensor.shape[1] == 0:
@@ -219,23 +240,23 @@ def _numbers(values: ArrayLike, name: str) -> np.ndarray:
     return np.array(array, dtype=array.dtype if array.dtype in (np.float32, np.float64) else np.float64)
 
 
-def _as_fold(fold: Fold | Sequence[ArrayLike], place: int, rows: int) -> Fold:
+def _as_fold(fold: Fold | Sequence[ArrayLike], index: int, rows: int) -> Fold:
     parts: Sequence[ArrayLike] = (fold.train, fold.valid, fold.test) if isinstance(fold, Fold) else fold
     if len(parts) != 3:
-        raise InputError(f"fold {place} has {len(parts)} parts; expected row numbers (train, valid, test)")
+        raise InputError(f"fold {index} has {len(parts)} parts; expected row indices (train, valid, test)")
     train, valid, test = (
-        _row_numbers(part, f"fold {place}, {name}", rows) for part, name in zip(parts, ("train", *SPLITS), strict=True)
+        _row_indices(part, f"fold {index}, {name}", rows) for part, name in zip(parts, ("train", *SPLITS), strict=True)
     )
     if len(train) == 0:
-        raise InputError(f"fold {place} has no training rows; give it at least one")
+        raise InputError(f"fold {index} has no training rows; give it at least one")
     scalings = (fold.features, fold.labels) if isinstance(fold, Fold) else (None, None)
     return Fold(train, valid, test, *scalings)
 
 
-def _row_numbers(values: ArrayLike, name: str, rows: int) -> np.ndarray:
+def _row_indices(values: ArrayLike, name: str, rows: int) -> np.ndarray:
     array = np.asarray(values)
     if array.size and array.dtype.kind not in "iu":
-        raise InputError(f"{name} rows have dtype {array.dtype}; expected row numbers: use np.flatnonzero for a mask")
+        raise InputError(f"{name} rows have dtype {array.dtype}; expected row indices: use np.flatnonzero for a mask")
     if array.ndim != 1 or (array.size and (array.min() < 0 or array.max() >= rows)):
-        raise InputError(f"{name} rows must be a flat list of numbers from 0 to {rows - 1}")
+        raise InputError(f"{name} rows must be a flat list of indices from 0 to {rows - 1}")
     return array.astype(np.int64)

@@ -1,28 +1,32 @@
-"""Training: many models, one program."""
+"""Training: many models, one program. :func:`train` is the loop, read from top to bottom."""
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
+from itertools import groupby
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from gar.errors import InputError
-from gar.stack.active import ActiveStack, all_finite
-from gar.stack.batches import Batches, check_batches
-from gar.stack.data import StackData
-from gar.stack.evaluation import Evaluation
-from gar.stack.history import History
-from gar.stack.memory import check_memory
-from gar.stack.models import Models
-from gar.stack.network import StackedMLP
-from gar.stack.objective import check_parameter_of
-from gar.stack.optimizers import rate_factor
-from gar.stack.packing import chunks, fold_sizes, network_layout
-from gar.stack.settings import TrainSettings
-from gar.stack.tracking import Tracker
+from gar.metrics import Evaluator
+from gar.registry import METRICS
+from gar.stack.batches import Batch, Batches, check_memory, chunks
+from gar.stack.data import SPLITS, Fold, StackData
+from gar.stack.history import History, HistoryRecorder
+from gar.stack.network import StackedMLP, initial_weights
+from gar.stack.objective import Labels, Objective, Slopes, check_parameter_of, first_of_each_label
+from gar.stack.optimizers import Step, build_optimizer
+from gar.stack.passes import ModelSpan, Workspace, padded, whole_columns
+from gar.stack.settings import Models, TrainSettings
+from gar.validation import NanPolicy
+
+EVALUATION_COLUMNS = 512
+"""Rows that are evaluated at a time: enough to keep the arithmetic busy, few enough to stay in cache."""
 
 Observer = Callable[[int, np.ndarray, StackedMLP], None]
-"""Told after every epoch: its number from 0, which models were in training, as places among all, and these as they are now."""
+"""Callback after every epoch: its number from 0, the indices of the models in training, and their networks."""
 
 
 def train(
@@ -40,12 +44,12 @@ def train(
     Args:
         data: the table and its folds.
         models: what the models differ in.
-        settings: what they have in common.
+        settings: what they share.
         device: where to train.
         dtype: float32 or float64.
         chunk_size: the most models to train at once; None chooses it for the cache. On the CPU it changes no bit of the result.
-        observe: called with ``(epoch, places, networks)`` after every epoch of every chunk. The networks are those in training,
-            also one that has just failed; whoever wants to keep their weights copies them.
+        observe: called with ``(epoch, indices, networks)`` after every epoch of every chunk. The networks are those in training,
+            including one that has just failed. Their weights are overwritten by the next step: copy what you want to keep.
 
     Returns:
         The history, in the order of ``models``.
@@ -60,58 +64,234 @@ def train(
     check_training(data, models, settings, dtype)
     if torch.device(device).type == "cpu":
         check_memory(data, models, settings, dtype=dtype, chunk_size=chunk_size)
-    history = History.empty(network_layout(data, settings), len(models), settings, dtype=dtype)
+    history = History.empty(settings.layout(data), len(models), settings, dtype=dtype)
     like = torch.empty(0, device=device, dtype=dtype)
     with torch.no_grad(), np.errstate(all="ignore"):  # what is not finite shows in the history
-        for places in chunks(data, models, settings, limit=chunk_size, dtype=dtype):
-            history.put(places, _train_chunk(data, models.take(places), settings, like, _for_chunk(observe, places)))
+        for indices in chunks(data, models, settings, limit=chunk_size, dtype=dtype):
+            history.put(indices, _train_chunk(data, models.take(indices), settings, like, _for_chunk(observe, indices)))
     return history
 
 
 def check_training(data: StackData, models: Models, settings: TrainSettings, dtype: torch.dtype) -> None:
-    """Everything that can be wrong, before anything is trained."""
+    """Raise an error for everything that can be wrong, before anything is trained."""
     if dtype not in (torch.float32, torch.float64):
         raise InputError(f"dtype={dtype} is not supported; use torch.float32 or torch.float64")
-    check_batches(data, models.fold, settings.batch_size, settings.drop_last)
+    folds = np.unique(models.fold).tolist()
+    for fold in folds:
+        if fold >= len(data.folds):
+            raise InputError(f"a model asks for fold {fold}, but data has {len(data.folds)}; use folds 0 to {len(data.folds) - 1}")
+        rows = len(data.folds[fold].train)
+        if settings.drop_last and rows < settings.batch_size:
+            raise InputError(
+                f"fold {fold} has {rows} training rows, fewer than batch_size={settings.batch_size}, and drop_last would drop them "
+                f"all; use batch_size={rows} or less, or drop_last=False"
+            )
     check_parameter_of(settings.loss, models.parameter)
     if models.parameter is not None and settings.spec.parameter in settings.loss_options:
         raise InputError(f"{settings.spec.parameter} is given to the models and in loss_options; leave it out of loss_options")
     if settings.keep_best is None and settings.patience is None:
         return
-    for fold in np.unique(models.fold).tolist():
-        if data.labelled(data.folds[fold].valid) == 0:
+    for fold in folds:
+        if data.count_labelled(data.folds[fold].valid) == 0:
             raise InputError(
                 f"fold {fold} has no validation labels that count, which keep_best and patience need; give it some or turn them off"
             )
 
 
-def _for_chunk(observe: Observer | None, places: np.ndarray) -> Observer | None:
-    """Places within a chunk become places among all models."""
+def _for_chunk(observe: Observer | None, indices: np.ndarray) -> Observer | None:
+    """Return an observer that translates indices within a chunk to indices among all models."""
     if observe is None:
         return None
-    return lambda epoch, within, networks: observe(epoch, places[within], networks)
+    return lambda epoch, within, networks: observe(epoch, indices[within], networks)
 
 
 def _train_chunk(
     data: StackData, models: Models, settings: TrainSettings, like: Tensor, observe: Observer | None = None
 ) -> History:
-    """Models that are trained together: those of one (fold, seed) are neighbours, and all have batches of equal sizes."""
+    """Train one chunk: models of one (fold, seed) are neighbours, and all have batches of equal sizes."""
     evaluation = Evaluation(data, sorted(set(models.fold.tolist())), like)
-    stack = ActiveStack(data, models, settings, evaluation.block, like)
-    batches = Batches(data, stack.sources, fold_sizes(data, stack.folds[0], settings), like)
-    tracker = Tracker(History.empty(stack.layout, len(models), settings, dtype=like.dtype), settings)
+    stack = ActiveStack(data, models, settings, evaluation.columns, like)
+    batches = Batches(data, stack.sources, settings, like)
+    recorder = HistoryRecorder(History.empty(stack.layout, len(models), settings, dtype=like.dtype), settings)
     for epoch in range(settings.epochs):
-        if epoch == settings.first_phase:
+        if epoch == settings.first_phase_epochs:
             stack.start_finetuning()
-        finite = stack.train_epoch(batches, rate_factor(settings, epoch))
+        finite = stack.train_epoch(batches, settings.rate_factor(epoch))
         predictions = evaluation.predict(stack.evaluation_space)
-        finite &= stack.is_finite() & all_finite(predictions)
-        tracker.record(epoch, evaluation.metrics(predictions, stack.fold_spans), finite.cpu().numpy(), stack.table)
+        finite &= all_finite(stack.weights) & all_finite(predictions)
+        recorder.record(epoch, evaluation.metrics(predictions, stack.fold_spans), finite.cpu().numpy(), stack.weights)
         if observe is not None:
-            observe(epoch, tracker.places, StackedMLP(stack.layout, stack.table))
-        if len(tracker.going_on) < len(stack):
-            if len(tracker.going_on) == 0:
+            observe(epoch, recorder.indices, StackedMLP(stack.layout, stack.weights))
+        if len(recorder.continuing) < len(stack):
+            if len(recorder.continuing) == 0:
                 break
-            stack.keep(tracker.going_on)
-            tracker.keep_going()
-    return tracker.history
+            stack.select(recorder.continuing)
+            recorder.drop_finished()
+    return recorder.history
+
+
+def all_finite(values: Tensor) -> Tensor:
+    """Return whether all numbers of a model ``(G, ...)`` are finite, ``(G,)``.
+
+    Zero times anything that is not finite is NaN; this is faster than a tensor of booleans.
+    """
+    return (0.0 * values).flatten(1).sum(1) == 0
+
+
+class ActiveStack:
+    """The models in training, with weights, optimizer state and buffers. Models leave by :meth:`select`, without effect on the
+    others."""
+
+    def __init__(self, data: StackData, models: Models, settings: TrainSettings, evaluation_columns: int, like: Tensor) -> None:
+        self.layout = settings.layout(data)
+        self.sources, self.folds = sorted(set(models.sources)), sorted(set(models.fold.tolist()))
+        self._settings, self._evaluation_columns = settings, evaluation_columns
+        self._nan_policy: NanPolicy = "omit" if data.has_missing_labels else "propagate"
+        weights = initial_weights(self.layout, models.seed.tolist(), dtype=like.dtype).to(like.device)
+        self._optimizer = build_optimizer(settings, weights)
+        self._step_counts = Counter[int]()
+        self._allocate(models, weights)
+        parameter = None if models.parameter is None else torch.as_tensor(models.parameter).to(like)
+        self._objective = self._new_objective(settings.loss, parameter, settings.loss_options)
+
+    def _allocate(self, models: Models, weights: Tensor) -> None:
+        """Set models and weights, and allocate buffers for this number of models."""
+        self._models, self.weights = models, weights
+        self._rate, self._decay = (
+            torch.as_tensor(values).to(weights).unsqueeze(1) for values in (models.learning_rate, models.weight_decay)
+        )
+        self._source_spans = _spans([self.sources.index(source) for source in models.sources])
+        self.fold_spans = _spans([self.folds.index(fold) for fold in models.fold.tolist()])
+        self._workspaces: dict[int, Workspace] = {}
+        self.evaluation_space = Workspace(self.layout, weights, self.fold_spans, self._evaluation_columns, training=False)
+
+    def _new_objective(self, loss: str, parameter: Tensor | None, options: Mapping[str, Any]) -> Objective:
+        device, policy = self.weights.device, self._nan_policy
+        return Objective(loss, parameter, self._source_spans, device=device, nan_policy=policy, options=options)
+
+    def __len__(self) -> int:
+        return len(self._models)
+
+    def select(self, indices: np.ndarray) -> None:
+        """Continue with the models at these indices only."""
+        index = torch.from_numpy(indices).to(self.weights.device)
+        self._optimizer.select(index)
+        self._allocate(self._models.take(indices), self.weights[index])
+        self._objective = self._objective.keep(index, self._source_spans)
+
+    def start_finetuning(self) -> None:
+        """Start the second phase: another loss, which trains the head too."""
+        self._objective = self._new_objective(self._settings.finetune_loss, None, {})
+
+    def train_epoch(self, batches: Batches, rate_factor: float) -> Tensor:
+        """Train on all batches once; return whether all losses of a model were finite, ``(G,)``."""
+        total = self.weights.new_zeros(len(self))
+        rate = self._rate * rate_factor
+        for batch in batches:
+            total += self._train_step(batch, rate)
+        return total.isfinite()  # a sum is finite only if all its terms are
+
+    def _train_step(self, batch: Batch, rate: Tensor) -> Tensor:
+        """Do forward, loss, backward and a step of the optimizer; return the losses ``(G,)``."""
+        columns = whole_columns(batch.rows)
+        if columns not in self._workspaces:
+            self._workspaces[columns] = Workspace(self.layout, self.weights, self._source_spans, columns, training=True)
+        space = self._workspaces[columns]
+        space.forward(batch.x)
+        loss, *gradients = self._loss_gradients(space, batch)
+        parts = self._trained_columns(head=gradients[0] is not None)
+        for part in parts:
+            self._step_counts[part.start] += 1
+        by_prediction, by_feature = (None if gradient is None else padded(gradient, columns) for gradient in gradients)
+        for block in space.blocks:
+            block.backward(batch.x, by_prediction, by_feature)
+            for part in parts:
+                gradient, here = block.gradients.values[:, part], block.models
+                step = Step(here, part, gradient, rate[here], self._decay[here], self._step_counts[part.start])
+                self._optimizer.step(self.weights, step)
+        return loss
+
+    def _loss_gradients(self, space: Workspace, batch: Batch) -> Slopes:
+        rows = slice(0, batch.rows)
+        target, weight = batch.y[:, :, rows].mT, None if batch.weight is None else batch.weight[:, rows]
+        distinct = first_of_each_label(target, weight) if self._objective.needs_distinct else None
+        features = space.hidden[-1] if space.hidden else space.predictions
+        return self._objective(space.predictions[:, :, rows].mT, features[:, :, rows].mT, Labels(target, weight, distinct))
+
+    def _trained_columns(self, *, head: bool) -> list[slice]:
+        """Return the columns of the weights that are trained. With two phases the head is apart: it has its own step count."""
+        if not self._settings.is_two_phase:
+            return [slice(0, self.layout.length)]
+        encoder = slice(0, self.layout.head_start)
+        return [encoder, slice(self.layout.head_start, self.layout.length)] if head else [encoder]
+
+
+def _spans(sources: list[int]) -> tuple[ModelSpan, ...]:
+    """Return the spans of neighbours that read the same source."""
+    spans, start = [], 0
+    for source, members in groupby(sources):
+        stop = start + len(list(members))
+        spans.append(ModelSpan(start, stop, source))
+        start = stop
+    return tuple(spans)
+
+
+class Evaluation:
+    """Predicts validation and test rows of all folds, ``columns`` at a time, and computes their metrics.
+
+    Every fold gets the columns of the largest fold of the data, so the shape of a product does not depend on which folds happen to
+    share a stack.
+    """
+
+    def __init__(self, data: StackData, folds: list[int], like: Tensor) -> None:
+        widest = max(1, *(len(fold.valid) + len(fold.test) for fold in data.folds))
+        blocks = -(-widest // EVALUATION_COLUMNS)
+        self.columns = whole_columns(-(-widest // blocks))
+        self._folds = [_FoldEvaluation(data, data.folds[fold], self.columns * blocks, like) for fold in folds]
+        self._x = torch.stack([fold.x for fold in self._folds])
+
+    def predict(self, workspace: Workspace) -> Tensor:
+        """Return predictions ``(G, targets, columns)`` of the models of a workspace, whose spans name their folds."""
+        parts = []
+        for start in range(0, self._x.shape[-1], self.columns):
+            workspace.forward(self._x[:, :, start : start + self.columns])
+            parts.append(workspace.predictions.clone())
+        return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
+
+    def metrics(self, predictions: Tensor, spans: tuple[ModelSpan, ...]) -> np.ndarray:
+        """Return metrics ``(G, splits, metrics)``."""
+        values = [self._folds[span.source].metrics(predictions[span.start : span.stop]) for span in spans]
+        return torch.cat(values).cpu().numpy()
+
+
+class _SplitEvaluation(NamedTuple):
+    """One split of one fold: its columns among the predictions, and its labels' side of the metrics."""
+
+    columns: slice
+    evaluator: Evaluator
+
+
+class _FoldEvaluation:
+    """Validation and test rows of a fold side by side, ``x (features, columns)``; unused columns are zero."""
+
+    def __init__(self, data: StackData, fold: Fold, columns: int, like: Tensor) -> None:
+        self.x = like.new_zeros(data.inputs, columns)
+        self._splits: list[_SplitEvaluation | None] = []
+        self._labels = fold.labels
+        start = 0
+        for name in SPLITS:
+            rows = fold.of_split(name)
+            own = slice(start, start + len(rows))
+            self.x[:, own] = data.scaled_rows(fold, rows, like)[0].T
+            index = torch.from_numpy(rows)
+            weight = None if data.sample_weight is None else data.sample_weight[index]
+            self._splits.append(_SplitEvaluation(own, Evaluator(data.y[index], weight=weight)) if len(rows) else None)
+            start += len(rows)
+
+    def metrics(self, predictions: Tensor) -> Tensor:
+        """Return metrics ``(models, splits, metrics)`` of predictions ``(models, targets, columns)``."""
+        if self._labels is not None:
+            predictions = self._labels.undo(predictions.double().mT).mT
+        nothing = predictions.new_full((len(predictions), len(METRICS)), torch.nan, dtype=torch.float64)
+        values = [nothing if one is None else one.evaluator(predictions[:, :, one.columns].mT) for one in self._splits]
+        return torch.stack(values, 1)

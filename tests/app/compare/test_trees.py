@@ -27,7 +27,7 @@ from gar.errors import InputError
 from gar.registry import FAMILIES
 from gar.search import RecordWarning, RunContext, select
 from gar.search.fingerprints import FORMAT, fingerprint
-from gar.search.tasks import as_table
+from gar.search.grid import to_shared
 from gar.stack import StackData
 from tests.app.compare.example import QUICK, compared, diabetes
 from tests.search.problem import StoppedContext
@@ -243,7 +243,7 @@ def test_a_fold_without_differences_is_a_failed_fit(library: Any) -> None:
     data = StackData(x, np.append(np.ones(40), x[40:, 0]), [(np.arange(40), np.arange(40, 50), np.arange(50, 60))])
     plan = TreePlan(library=library, loss="gar", monitor="mae")
     recipe = Recipe(library=library, loss="gar", parameter=1.0, depth=2, learning_rate=0.1, subsample=1.0, seed=0)
-    fitted = fit(0, as_table(data), 0, recipe, plan)
+    fitted = fit(0, to_shared(data), 0, recipe, plan)
     assert fitted.metrics.shape == (0, 2, 5)
     assert "labels are constant" in fitted.reason
     models = TreeGrid.of(folds=1, seeds=(1,), depths=(2,), rates=(0.1,), parameters=(1.0,))

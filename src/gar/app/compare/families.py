@@ -17,10 +17,9 @@ from gar.errors import InputError
 from gar.losses import GARLoss
 from gar.registry import BASELINE, FAMILIES, LOSSES, METRICS, NETWORKS, PAPER_LOSSES
 from gar.search import RunContext, Selection, retrain, search, select
-from gar.search.fingerprints import model_columns, run_key
+from gar.search.fingerprints import run_key
 from gar.search.selection import Measured
 from gar.stack import Fold, Models, Scaling, StackData, StackedMLP, TrainSettings
-from gar.stack.batches import scaled_rows
 
 
 class MetricHistory(Measured, Protocol):
@@ -160,12 +159,12 @@ class ComponentObserver:
     def __init__(self, data: StackData, models: Models, settings: TrainSettings) -> None:
         self._loss = GARLoss(nan_policy="omit")
         folds = [data.folds[fold] for fold in models.fold.tolist()]
-        self._valid = [scaled_rows(data, fold, fold.valid, torch.empty(0)) for fold in folds]
+        self._valid = [data.scaled_rows(fold, fold.valid, torch.empty(0)) for fold in folds]
         empty = np.full((len(models), settings.epochs), np.nan)
         self.values: dict[str, np.ndarray] = {name: empty.copy() for name in self._loss.settings.components}
 
     def __call__(self, epoch: int, indices: np.ndarray, networks: StackedMLP) -> None:
-        for row, index in zip(networks.table, indices.tolist(), strict=True):
+        for row, index in zip(networks.weights, indices.tolist(), strict=True):
             x, y = self._valid[index]
             predictions = StackedMLP(networks.layout, row[None])(x).predictions[0]
             for name, value in self._loss.components_of(predictions, y).items():
@@ -243,7 +242,7 @@ def as_method(
 ) -> Method:
     """Return a trial for the report, with its test scores by metric and its winners: index, epoch, and number of fold or seed."""
     models = trial.models
-    depths = model_columns(models).get("depth")  # trees have a depth instead of a weight decay
+    depths = models.columns().get("depth")  # trees have a depth instead of a weight decay
     chosen = [
         Choice(
             fold=int(number),

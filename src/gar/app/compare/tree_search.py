@@ -1,9 +1,7 @@
 """Boosted trees over a grid and all folds: one fit after another, several at a time, with a record of each on disk."""
 
 import os
-import sys
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from itertools import product
@@ -17,13 +15,10 @@ from gar.boosting.metrics import Library
 from gar.boosting.rounds import LEAF, Growth, Recipe, growth, rows_in_leaf
 from gar.errors import InputError
 from gar.metrics import LARGER_IS_BETTER, METRICS, Evaluator
-from gar.search.context import ALONE, RunContext
-from gar.search.fingerprints import FORMAT, fingerprint, model_keys
-from gar.search.progress import Progress
-from gar.search.record_folder import RecordFolder, put_aside
-from gar.search.selection import best_score
-from gar.search.tasks import Table, as_data, as_table
-from gar.search.workers import WorkerPool
+from gar.search.context import ALONE, RunContext, best_score
+from gar.search.fingerprints import FORMAT, fingerprint
+from gar.search.grid import SharedData, from_shared, to_shared
+from gar.search.records import RecordFolder, put_aside
 from gar.stack import SPLITS, Fold, Models, StackData
 
 
@@ -149,19 +144,18 @@ def search_trees(
     missing = list(range(len(models)))
     if store is not None:
         missing = store.recall(history)
-    stream = sys.stderr if context.progress else None
-    bar = Progress(stream, len(models), len(models) - len(missing), plan.monitor, label=context.label)
-    bar.update(0, best_score(history, plan.monitor))
-    table = as_table(data)
+    table = to_shared(data)
     tasks = ((place, table, int(models.fold[place]), plan.recipe(models, place), plan) for place in missing)
     left = set(missing)
-    with closing(bar):
-        for place, values, reason in WorkerPool(context.workers).run(fit, tasks, shared=table, stop=context.is_late):
+    known = len(models) - len(missing)
+    with context.worker_pool() as pool, context.show_progress(len(models), known, plan.monitor) as bar:
+        bar.update(0, best_score(history.metrics, plan.monitor))
+        for place, values, reason in pool.run(fit, tasks, shared=table, stop=context.is_late):
             history.put(place, values, reason)
             left.remove(place)
             if store is not None:
                 store.write(place, values, reason)
-            bar.update(1, best_score(history.take(np.array([place])), plan.monitor))
+            bar.update(1, best_score(history.metrics[[place]], plan.monitor))
     return None if left else history.finished(models.fold)
 
 
@@ -171,7 +165,7 @@ class _Store:
     def __init__(self, folder: str | os.PathLike[str], data: StackData, plan: TreePlan, models: TreeGrid) -> None:
         key = tree_key(data, plan)
         self._files = RecordFolder(folder, key, {"data": repr(data), "plan": asdict(plan)})
-        self._names = [fingerprint((key, model))[:16] for model in model_keys(models)]
+        self._names = [fingerprint((key, model))[:16] for model in models.identities()]
         self._shape = (plan.rounds, len(SPLITS), len(METRICS))
 
     def recall(self, history: RoundHistory) -> list[int]:
@@ -200,9 +194,9 @@ class Fitted(NamedTuple):
     """Why there are no rounds, if there are none."""
 
 
-def fit(place: int, table: Table, fold: int, recipe: Recipe, plan: TreePlan) -> Fitted:
+def fit(place: int, table: SharedData, fold: int, recipe: Recipe, plan: TreePlan) -> Fitted:
     """Grow one model and measure it after every round; one that cannot be grown has no rounds, but a reason."""
-    data = as_data(table)
+    data = from_shared(table)
     rows = data.folds[fold]
     try:
         targets = growths(data, rows, recipe, [data.x.numpy()[rows.of_split(split)] for split in SPLITS])

@@ -84,7 +84,7 @@ class TableModel:
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write description and weights into a folder, which is created if it does not exist."""
-        tensors = {"networks": self.networks.table.contiguous()}
+        tensors = {"networks": self.networks.weights.contiguous()}
         for name in _SCALINGS:
             scalings = [scaling for scaling in getattr(self, name) if scaling is not None]
             if scalings:

@@ -3,8 +3,8 @@
 Features have shape ``(..., batch, dim)``, labels ``(batch,)`` or ``(..., batch, targets)``. A row counts as often as its weight
 says; a row that is masked, or lacks a label under ``nan_policy="omit"``, does not count at all.
 
-Models may share their labels: ``target.expand(models, batch, targets)`` holds them once, and what they say is then worked out
-once.
+Models may share their labels: ``target.expand(models, batch, targets)`` holds them once, and what follows from them is then
+computed once.
 """
 
 import math
@@ -19,10 +19,10 @@ from torch.nn.functional import pad
 from gar.errors import InputError
 from gar.validation import (
     NanPolicy,
-    check_choice,
     check_device,
     check_labels,
     check_mask,
+    check_nan_policy,
     check_tensor,
     check_weight,
     compute_dtype,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 L = TypeVar("L")
 
 
-class Rows(NamedTuple):
+class FeatureRows(NamedTuple):
     """Checked inputs: ``features (..., n, dim)``, ``target (..., n, targets)`` and how often each row counts, ``(..., n)``.
 
     Labels and weights that models share stay expanded, with a stride of zero.
@@ -46,14 +46,14 @@ class Rows(NamedTuple):
     target: Tensor
     weight: Tensor
     uniform: bool
-    """Whether every row is known to count once."""
+    """True if every row is known to count once."""
 
     def size(self) -> Tensor:
-        """Number of rows, counted with their weights."""
+        """Return the number of rows, counted with their weights."""
         return self.weight.sum(-1)
 
     def pair_weight(self) -> Tensor:
-        """How often j is a partner of i, ``(..., n, n)``: as often as it counts, but a row is no partner of itself.
+        """Return how often j is a partner of i, ``(..., n, n)``: as often as it counts, but a row is no partner of itself.
 
         Copies of a row are partners of each other, so a row that counts twice meets itself once.
         """
@@ -61,30 +61,30 @@ class Rows(NamedTuple):
         return self.weight.unsqueeze(-2) - diagonal
 
     def label_gaps(self) -> Tensor:
-        """``|y_i - y_j|`` of every target, ``(..., targets, n, n)``."""
+        """Return ``|y_i - y_j|`` of every target, ``(..., targets, n, n)``."""
         return gaps(self.target)
 
-    def model_by_model(self, prepare: Callable[["Rows"], L]) -> Iterator[tuple[tuple[int, ...], "Rows", L]]:
-        """The place of every model, its rows, and what ``prepare`` makes of its labels: once for neighbours that share them.
+    def model_by_model(self, prepare: Callable[["FeatureRows"], L]) -> Iterator[tuple[tuple[int, ...], "FeatureRows", L]]:
+        """Yield the index of every model, its rows, and what ``prepare`` makes of its labels: once for neighbours that share them.
 
         One model at a time keeps all its pairs of rows in the nearest cache. Other devices would rather have all models at once:
-        there the only place is ``()``.
+        there the only index is ``()``.
         """
         if self.features.device.type != "cpu":
             yield (), self, prepare(self)
             return
         models = self.features.shape[:-2]
         known, prepared = None, None
-        for place, features in zip(np.ndindex(models), self.features.flatten(0, -3) if models else [self.features], strict=True):
-            rows = Rows(features, self.target[place], self.weight[place], self.uniform)
+        for index, features in zip(np.ndindex(models), self.features.flatten(0, -3) if models else [self.features], strict=True):
+            rows = FeatureRows(features, self.target[index], self.weight[index], self.uniform)
             labels = rows.target.storage_offset(), rows.weight.storage_offset()
             if prepared is None or labels != known:
                 known, prepared = labels, prepare(rows)
-            yield place, rows, prepared
+            yield index, rows, prepared
 
 
 def gaps(values: Tensor) -> Tensor:
-    """Absolute differences of all rows in every column: ``(..., n, targets)`` to ``(..., targets, n, n)``."""
+    """Return absolute differences of all rows in every column: ``(..., n, targets)`` to ``(..., targets, n, n)``."""
     values = values.mT
     return (values.unsqueeze(-1) - values.unsqueeze(-2)).abs()
 
@@ -96,9 +96,9 @@ def as_rows(
     sample_weight: Tensor | None = None,
     mask: Tensor | None = None,
     nan_policy: NanPolicy = "raise",
-) -> Rows:
+) -> FeatureRows:
     """Check features against labels and bring them into one form."""
-    check_choice(nan_policy, ("raise", "omit", "propagate"), "nan_policy")
+    check_nan_policy(nan_policy)
     check_tensor(features, "features")
     check_tensor(target, "target")
     if features.ndim < 2 or not features.is_floating_point():
@@ -131,11 +131,11 @@ def join_batch(
     mask: Tensor | None,
     *pred: Tensor,
 ) -> tuple[Any, ...]:
-    """All of these with the rows of all ranks, each of which then computes the loss of the joined batch.
+    """Return all of these with the rows of all ranks, each of which then computes the loss of the joined batch.
 
-    Shapes are checked before, where they are known; labels after, so that all ranks hear of a bad one.
+    Shapes are checked before, where they are known; labels after, so that all ranks raise for a bad one.
     """
-    from gar.functional._joined_rows import join_rows
+    from gar.functional.exchange import join_rows
 
     as_rows(features, target, sample_weight=sample_weight, mask=mask, nan_policy="propagate")
     for one in pred:
@@ -145,29 +145,29 @@ def join_batch(
     return join_rows(group, features, target, sample_weight, mask, *pred, axis=features.ndim - 2)  # type: ignore[no-any-return]
 
 
-def parameter_of_pairs(value: float | Tensor, rows: Rows, name: str) -> float | Tensor:
-    """A loss parameter as a number, or as a tensor with one value per model that meets its pairs of rows, ``(..., 1, 1)``."""
+def parameter_of_pairs(value: float | Tensor, rows: FeatureRows, name: str) -> float | Tensor:
+    """Return a loss parameter as a number, or as one value per model that meets its pairs of rows, ``(..., 1, 1)``."""
     value = parameter_like(value, rows.features.shape[:-2], rows.features, name)
     return value[..., None, None] if isinstance(value, Tensor) else value
 
 
 def _held_once(values: Tensor, *, after: int = 2) -> Tensor:
-    """Values that are expanded along leading dimensions, all but the last ``after``, with a single one in their place."""
+    """Return values without copies along expanded leading dimensions, which are all but the last ``after``."""
     if is_traced():
         return values
     lead = range(values.ndim - after)
     return values[tuple(slice(0, 1) if values.stride(dim) == 0 else slice(None) for dim in lead)]
 
 
-def _for_all_models(features: Tensor, target: Tensor, weight: Tensor, *, uniform: bool) -> Rows:
+def _for_all_models(features: Tensor, target: Tensor, weight: Tensor, *, uniform: bool) -> FeatureRows:
     rows = features.shape[:-1]
-    return Rows(features, target.expand(*rows, target.shape[-1]), weight.expand(rows), uniform)
+    return FeatureRows(features, target.expand(*rows, target.shape[-1]), weight.expand(rows), uniform)
 
 
 def _row_weight(
     features: Tensor, target: Tensor, sample_weight: Tensor | None, mask: Tensor | None, nan_policy: NanPolicy
 ) -> Tensor:
-    """How often each row counts, with leading dimensions of size 1 where models share it."""
+    """Return how often each row counts, with leading dimensions of size 1 where models share it."""
     rows = features.shape[:-1]
     weight = target.new_ones(target.shape[:-1])
     weighted = sample_weight is not None or mask is not None
@@ -196,22 +196,24 @@ def _check_rows(value: Tensor, features: Tensor, name: str) -> None:
 
 
 def distances(features: Tensor) -> Tensor:
-    """Euclidean distances of all rows, ``(..., n, n)``; coincident rows have distance 0 and no gradient."""
+    """Return the Euclidean distances of all rows, ``(..., n, n)``; coincident rows have distance 0 and no gradient."""
     between, rounding = _squared_distances(features)
     coincident = between <= rounding  # False for NaN, which stays visible
     return torch.where(coincident, 0.0, torch.where(coincident, 1.0, between).sqrt())
 
 
 def quick_distances(features: Tensor) -> Tensor:
-    """The same without a gradient. Comparisons into numbers are on a CPU much quicker than those into booleans."""
+    """Like :func:`distances`, without a gradient. On a CPU comparisons into floats are much quicker than those into booleans."""
     between, rounding = _squared_distances(features)
     apart = torch.gt(between, rounding, out=torch.empty_like(between))
     return apart.mul_(between).sqrt_()
 
 
 def _squared_distances(features: Tensor) -> tuple[Tensor, Tensor]:
-    """And what is zero but for rounding. They are one matrix product, ``(z_i, |z_i|^2, 1) . (-2 z_j, 1, |z_j|^2)``, in double
-    precision, since near rows would lose their digits in less."""
+    """Return squared distances of all rows, and the values below which these are rounding.
+
+    They are one matrix product, ``(z_i, |z_i|^2, 1) . (-2 z_j, 1, |z_j|^2)``, in double precision, in which near rows keep digits.
+    """
     exact = features.double()
     exact = exact - exact.mean(-2, keepdim=True).detach()
     squares = exact.square().sum(-1, keepdim=True)
@@ -222,12 +224,12 @@ def _squared_distances(features: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def unit_rows(features: Tensor) -> Tensor:
-    """Rows divided by their length; a row of zeros stays zero and has no gradient."""
+    """Return rows divided by their length; a row of zeros stays zero and has no gradient."""
     return features / _lengths(features)
 
 
 def _lengths(features: Tensor) -> Tensor:
-    """``(..., n, 1)``; infinite for a row of zeros."""
+    """Return the length of every row, ``(..., n, 1)``; infinite for a row of zeros."""
     squares = features.square().sum(-1, keepdim=True)
     empty = squares <= torch.finfo(features.dtype).tiny
     return torch.where(empty, torch.inf, squares).sqrt()
@@ -242,17 +244,17 @@ class Cosines:
         self.values = self._unit.mT @ self._unit
 
     def by_features(self, slopes: Tensor) -> Tensor:
-        """The chain rule: the similarity of i and j depends on both, and not on their lengths."""
+        """Apply the chain rule: the similarity of i and j depends on both, and not on their lengths."""
         by_unit = sum_over_pairs(self._unit, slopes)
         return ((by_unit - (by_unit * self._unit).sum(-2, keepdim=True) * self._unit) / self._lengths).mT
 
 
 def sum_over_pairs(columns: Tensor, pairs: Tensor) -> Tensor:
-    """``sum_j (p_ij + p_ji) z_j`` of columns ``z (..., dim, n)``: a layout in which the two products are quick."""
+    """Return ``sum_j (p_ij + p_ji) z_j`` of columns ``z (..., dim, n)``: a layout in which the two products are quick."""
     columns = columns.contiguous()
     return columns @ pairs.mT + columns @ pairs
 
 
 def quick_exp_(values: Tensor) -> Tensor:
-    """``exp`` in place of numbers up to 0. What would be less than the least normal number, which is slow, is about that number."""
+    """Apply ``exp`` in place to values up to 0. Results below the smallest normal number, which is slow, are about that number."""
     return values.clamp_(min=math.log(torch.finfo(values.dtype).tiny) + 0.1).exp_()

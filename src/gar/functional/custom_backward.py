@@ -1,4 +1,4 @@
-"""Values that come with their gradient: how a closed form takes the place of autograd in eager mode."""
+"""Values that come with their gradient: how a closed form replaces autograd in eager mode."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,25 +9,27 @@ from torch import Tensor
 from gar.errors import InputError
 from gar.validation import FULL, has_tangent
 
-Pull = Callable[[Tensor], Tensor]
-"""From a gradient by the value to one by ``x``, where the second is no multiple of the first."""
+VectorJacobian = Callable[[Tensor], Tensor]
+"""From the gradient by the value to the gradient by ``x``, for a loss where the second is no multiple of the first."""
 
-Solve = Callable[[Tensor], tuple[Tensor, Tensor | Pull]]
+Solve = Callable[[Tensor], tuple[Tensor, Tensor | VectorJacobian]]
 Plain = Callable[[Tensor], Tensor]
 
 
-def with_gradient(x: Tensor, solve: Solve, plain: Plain | None) -> Tensor:
-    """``solve(x)`` gives a value per model and its gradient by ``x``; ``plain(x)`` is the same value for autograd.
+def with_custom_backward(x: Tensor, solve: Solve, plain: Plain | None) -> Tensor:
+    """Return the value of ``solve(x)``, whose backward pass uses the gradient that ``solve`` returned.
 
-    The gradient is used as it is. Only a second or a forward-mode derivative goes back to ``plain``; None says that there is
-    none. Half precision is ``solve(x.float())``: its gradient is rounded after it was multiplied by what comes from outside, since
-    the factor of a gradient scaler is infinite in float16.
+    Args:
+        x: what the value is differentiated by. Half precision is computed as ``solve(x.float())``: its gradient is rounded only
+            after it was multiplied by the incoming gradient, since the factor of a gradient scaler is infinite in float16.
+        solve: returns one value per model, and its gradient by ``x``.
+        plain: the same value as operations for autograd, used for second and forward-mode derivatives; None if there are none.
     """
     if has_tangent(x):
         return _or_refuse(plain, "forward-mode")(x)
     if x.requires_grad and torch.is_grad_enabled():
         x = x if x.dtype in FULL else x.float()
-        return _GivenGradient.apply(x, solve, plain)  # type: ignore[no-any-return, no-untyped-call]
+        return _CustomBackward.apply(x, solve, plain)  # type: ignore[no-any-return, no-untyped-call]
     with torch.no_grad():
         return solve(x)[0]
 
@@ -38,25 +40,25 @@ def _or_refuse(plain: Plain | None, kind: str) -> Plain:
     return plain
 
 
-class _GivenGradient(torch.autograd.Function):
+class _CustomBackward(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, solve: Solve, plain: Plain | None) -> Tensor:
         value, gradient = solve(x)
         ctx.save_for_backward(x, gradient if isinstance(gradient, Tensor) else None)
-        ctx.pull, ctx.plain = gradient, plain
+        ctx.vector_jacobian, ctx.plain = gradient, plain
         return value
 
     @staticmethod
     def backward(ctx: Any, outer: Tensor) -> tuple[Tensor, None, None]:
         x, gradient = ctx.saved_tensors
         if not torch.is_grad_enabled():
-            return ctx.pull(outer) if gradient is None else _scaled(gradient, outer, x.dtype), None, None
+            return ctx.vector_jacobian(outer) if gradient is None else _scaled(gradient, outer, x.dtype), None, None
         plain = _or_refuse(ctx.plain, "second")
         return torch.autograd.grad(plain(x), x, outer, create_graph=True)[0], None, None
 
 
 def _scaled(gradient: Tensor, outer: Tensor, dtype: torch.dtype) -> Tensor:
-    """The gradient times one number per model, in this dtype; as it is where that is a plain 1, as after ``loss.backward()``."""
+    """Multiply the gradient by one number per model, in this dtype; return it as it is if that is 1, as of ``loss.backward()``."""
     if outer.ndim == 0 and outer.device.type == "cpu" and outer.item() == 1.0:
         return gradient
     return gradient.to(dtype) * outer.reshape(outer.shape + (1,) * (gradient.ndim - outer.ndim)).to(dtype)

@@ -1,0 +1,317 @@
+"""GAR's formulas over a few numbers, from the moments of a batch to the loss and the coefficients of its gradient.
+
+A formula over moments is a few dozen operations. On Python floats (one model, one target) that takes microseconds, on numpy arrays
+(a stack of models on the CPU) little more, and torch tensors can be differentiated, traced and left on another device. So that each
+formula is written once, it takes a :class:`NumberSystem` as ``xp``, which has ``where``, ``log`` and their like; plain arithmetic
+needs no help. Letters are those of :mod:`gar.functional.moments`.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from gar.functional.gar import GARSettings
+    from gar.functional.moments import Moments
+
+Number = Any
+"""A float, a numpy array or a torch tensor, according to the number system in use."""
+
+
+class NumberSystem(Protocol):
+    """The functions that the formulas need. Arrays have one value per column along their last axis; floats are one column."""
+
+    def where(self, condition: Any, yes: Number, no: Number) -> Number: ...
+    def exp(self, x: Number) -> Number: ...
+    def expm1(self, x: Number) -> Number: ...
+    def log(self, x: Number) -> Number: ...
+    def log1p(self, x: Number) -> Number: ...
+    def constant(self, x: Number) -> Number: ...
+    def largest(self, values: Sequence[Number]) -> Number: ...
+    def sum_columns(self, x: Number) -> Number: ...
+    def to_columns(self, x: Number) -> Number: ...
+    def is_finite(self, x: Number) -> bool: ...
+
+
+class _Floats:
+    """One model with one target."""
+
+    exp = staticmethod(math.exp)
+    expm1 = staticmethod(math.expm1)
+    log = staticmethod(math.log)
+    log1p = staticmethod(math.log1p)
+    is_finite = staticmethod(math.isfinite)
+
+    def where(self, condition: bool, yes: float, no: float) -> float:
+        return yes if condition else no
+
+    def largest(self, values: Sequence[float]) -> float:
+        return math.nan if any(map(math.isnan, values)) else max(values)
+
+    def _unchanged(self, x: float) -> float:
+        return x
+
+    constant = sum_columns = to_columns = _unchanged
+
+
+class _Arrays:
+    """A stack of models or several targets, in numpy; torch differs only in the methods below."""
+
+    def __init__(self, module: Any) -> None:
+        self.where, self.exp, self.expm1 = module.where, module.exp, module.expm1
+        self.log, self.log1p, self.maximum, self.isfinite = module.log, module.log1p, module.maximum, module.isfinite
+
+    def constant(self, x: Number) -> Number:
+        return x
+
+    def largest(self, values: Sequence[Number]) -> Number:
+        result = values[0]
+        for value in values[1:]:
+            result = self.maximum(result, value)
+        return result
+
+    def sum_columns(self, x: Number) -> Number:
+        return x.sum(-1)
+
+    def to_columns(self, x: Number) -> Number:
+        return x[..., None]
+
+    def is_finite(self, x: Number) -> bool:
+        return bool(self.isfinite(x).all())
+
+
+class _Tensors(_Arrays):
+    """Tensors on any device, with derivatives; equal maxima share theirs evenly."""
+
+    def largest(self, values: Sequence[Tensor]) -> Tensor:
+        return torch.stack(list(values)).amax(0)
+
+    def constant(self, x: Tensor) -> Tensor:
+        return x.detach()
+
+
+FLOATS = _Floats()
+ARRAYS = _Arrays(np)
+TENSORS = _Tensors(torch)
+
+
+class Exchange(Protocol):
+    """What a batch that is spread over several processes needs from the others."""
+
+    def merged(self, local: "Moments") -> "Moments":
+        """Return the moments of the joined batch of all processes."""
+
+    def joined(self, sums: list[Number]) -> list[Number]:
+        """Return sums over the columns of all processes, given those over the columns of this one."""
+
+
+def solve_moments(
+    m: "Moments",
+    share: Number,
+    alpha: Number,
+    settings: "GARSettings",
+    unit: float,
+    xp: NumberSystem,
+    exchange: Exchange | None = None,
+) -> tuple[Number, tuple[Number, Number, Number]]:
+    """Return the loss of each model, and the coefficients of its gradient in each column."""
+    spreads = spreads_of(m, eps=settings.eps, unit=unit, xp=xp)
+    part, means = mean_components(m, share, settings, spreads, xp, exchange)
+    components = weighted_components(means, settings)
+    logs = [xp.log(component) for component in components]
+    value = log_power_mean(logs, alpha, xp=xp)
+    slopes = [p / component for p, component in zip(attention(logs, alpha, xp=xp), components, strict=True)]
+    if settings.form == "exp":
+        value = xp.exp(value)
+        slopes = [value * slope for slope in slopes]
+    return value, gradient_coefficients(m, part, slopes, settings, spreads, xp)
+
+
+def mean_components(
+    m: "Moments", share: Number, settings: "GARSettings", spreads: "Spreads", xp: NumberSystem, exchange: Exchange | None = None
+) -> tuple[Number, list[Number]]:
+    """Return each column's part in the mean over columns, and the components of the models, neither weighted nor aggregated."""
+    totals = [xp.sum_columns(value * share) for value in column_components(m, settings, spreads, xp)]
+    count = xp.sum_columns(share)
+    if exchange is not None and settings.pairs == "targets":  # no pair crosses processes then, only the mean over rows does
+        count, *totals = exchange.joined([count, *totals])
+    count = count + (count == 0)
+    return share / xp.to_columns(count), [total / count for total in totals]
+
+
+def column_components(m: "Moments", settings: "GARSettings", spreads: "Spreads", xp: NumberSystem) -> list[Number]:
+    """Return the chosen components of every column, neither weighted nor averaged."""
+    values = []
+    for name in settings.components:
+        if name == "mae":
+            values.append(mean_absolute_error(m))
+        elif name == "diff":
+            values.append(variance_of_errors(m))
+        else:
+            values.append(one_minus_pearson(m, spreads, correction=settings.correction, xp=xp))
+    return values
+
+
+def weighted_components(components: list[Number], settings: "GARSettings") -> list[Number]:
+    """Apply weights and eps: the aggregation takes the logarithm of the result."""
+    return [weight * value + settings.eps for weight, value in zip(settings.all_weights, components, strict=True)]
+
+
+def mean_absolute_error(m: "Moments") -> Number:
+    """Return ``A / n``."""
+    return m.absolute / (m.size + (m.size == 0))
+
+
+def variance_of_errors(m: "Moments") -> Number:
+    """Return ``1/(2 n^2) S_ij ((f_i - f_j) - (y_i - y_j))^2 = D / n``: the paper's Theorem on the difference loss."""
+    return m.error / (m.size + (m.size == 0))
+
+
+def one_minus_pearson(m: "Moments", spreads: "Spreads", *, correction: int = 0, xp: NumberSystem) -> Number:
+    """Return ``1 - rho``, in the form that keeps its digits where ``rho`` is near one; 1, without gradient, where it is undefined.
+
+    With ``K = S f_bar y_bar = F - Q`` and ``s = sqrt(F V)``: ``1 - rho = (s - K)/s = (s^2 - K^2)/(s (s + K))``, and
+    ``s^2 - K^2 = F D - Q^2``, the Gram determinant of predictions and errors, which is small when the errors are.
+    """
+    defined, pred, target, scale = spreads
+    covariance = m.pred - m.cross
+    # The determinant itself would cancel where predictions spread much wider than labels: there the plain form is better.
+    near_one = (covariance > 0.5 * scale) & (pred < 4.0 * target)
+    divisor = scale + xp.where(near_one, covariance, scale)
+    determinant = (pred / scale) * (m.error / divisor) - (m.cross / scale) * (m.cross / divisor)
+    value = xp.where(near_one, determinant, 1.0 - covariance / scale)
+    value = xp.where(value < 0, 0.0, value)  # by rounding, where predictions and labels are parallel
+    return _bessel(m, correction) * xp.where(defined, value, 1.0)
+
+
+class Spreads(NamedTuple):
+    """Where the correlation is defined; there ``F``, ``V`` and ``sqrt(F V)``, elsewhere 1."""
+
+    defined: Number
+    pred: Number
+    target: Number
+    scale: Number
+
+
+def spreads_of(m: "Moments", *, eps: float, unit: float, xp: NumberSystem) -> Spreads:
+    """Return the spreads of predictions and labels. A correlation is defined where both standard deviations are above ``eps`` and
+    above the rounding of their mean; ``unit`` is the rounding unit of the dtype that the moments were summed in."""
+    size = m.size + (m.size == 0)
+    defined = _is_spread(m.pred / size, m.mean_pred, eps, unit) & _is_spread(m.target / size, m.mean_target, eps, unit)
+    pred, target = xp.where(defined, m.pred, 1.0), xp.where(defined, m.target, 1.0)
+    return Spreads(defined, pred, target, pred**0.5 * target**0.5)
+
+
+def _is_spread(variance: Number, mean: Number, eps: float, unit: float) -> Number:
+    noise = rounding_noise(mean, unit, slack=TWICE_CENTRED)
+    return ((variance > eps * eps) & (variance > noise * noise)) | (variance != variance)  # NaN stays visible
+
+
+TWICE_CENTRED = 2.0
+"""The slack of values whose mean was taken off twice, so that hardly any rounding is left."""
+
+
+def rounding_noise(mean: Number, unit: float, *, slack: float = 8.0) -> Number:
+    """Return the standard deviation that equal values may seem to have by rounding; a column with no larger one is constant.
+
+    The mean of many equal values may be a few units of rounding off, and so are then the deviations from it.
+
+    Args:
+        mean: the mean of the column, or another value of its size: a float, an array or a tensor.
+        unit: the rounding unit of its dtype, such as ``np.finfo(np.float64).eps``.
+        slack: the number of such units that the mean may be off.
+
+    Example:
+        >>> values = np.full(3, 0.1)
+        >>> bool(0 < values.std() <= rounding_noise(values.mean(), np.finfo(np.float64).eps))
+        True
+    """
+    return slack * unit * abs(mean)
+
+
+def _bessel(m: "Moments", correction: int) -> Number:
+    """Return the factor of the normalised difference when standard deviations divide by ``n - correction``, never below zero."""
+    if correction == 0:
+        return 1.0
+    excess = m.size - correction
+    return (excess > 0) * excess / (m.size + (m.size == 0))
+
+
+def log_power_mean(logs: Sequence[Number], alpha: Number, *, xp: NumberSystem) -> Number:
+    """Return ``alpha log mean exp(logs / alpha)``, exact for every alpha from 0 to infinity.
+
+    The largest logarithm is taken out first, as a constant, so nothing overflows; ``log1p`` and ``expm1`` keep the digits
+    that ``log(1 + tiny)`` would lose for large alpha.
+    """
+    if _is_usual(alpha):
+        return _smooth(logs, alpha, xp)
+    if isinstance(alpha, (float, int)):
+        return xp.largest(logs) if alpha == 0 else _mean(logs)
+    usual = (alpha > 0) & (alpha < math.inf)
+    value = _smooth(logs, xp.where(usual, alpha, 1.0), xp)
+    return xp.where(usual, value, xp.where(alpha == 0, xp.largest(logs), _mean(logs)))
+
+
+def attention(logs: Sequence[Number], alpha: Number, *, xp: NumberSystem) -> list[Number]:
+    """Return the derivative of :func:`log_power_mean` by each logarithm: the maximising ``p`` of the KL form, which sums to one."""
+    largest = xp.largest(logs)
+    below = [log - largest for log in logs]
+    if _is_usual(alpha):
+        weights = [xp.exp(b / alpha) for b in below]
+    elif isinstance(alpha, (float, int)):
+        weights = [_weight_at_limit(b, alpha) for b in below]
+    else:
+        usual = (alpha > 0) & (alpha < math.inf)
+        safe = xp.where(usual, alpha, 1.0)
+        at_limit = [xp.where(alpha == 0, _weight_at_limit(b, 0.0), _weight_at_limit(b, math.inf)) for b in below]
+        weights = [xp.where(usual, xp.exp(b / safe), limit) for b, limit in zip(below, at_limit, strict=True)]
+    total = sum(weights)
+    return [weight / total for weight in weights]
+
+
+def _is_usual(alpha: Number) -> bool:
+    """Return True if alpha is known to be nowhere 0 or infinite; False for a tensor, since a look into it would make a GPU wait."""
+    if isinstance(alpha, (float, int)):
+        return 0 < alpha < math.inf
+    return isinstance(alpha, np.ndarray) and bool(((alpha > 0) & (alpha < math.inf)).all())
+
+
+def _weight_at_limit(below: Number, alpha: float) -> Number:
+    """Return 1 for every loss if alpha is infinite; if it is 0, only for the largest, where ``below`` is 0. NaN stays NaN."""
+    return below * 0.0 + 1.0 if alpha else (below == 0) * 1.0 + (below - below)
+
+
+def _smooth(logs: Sequence[Number], alpha: Number, xp: NumberSystem) -> Number:
+    largest = xp.constant(xp.largest(logs))
+    return largest + alpha * xp.log1p(_mean([xp.expm1((log - largest) / alpha) for log in logs]))
+
+
+def _mean(values: Sequence[Number]) -> Number:
+    return sum(values[1:], values[0]) / len(values)
+
+
+def gradient_coefficients(
+    m: "Moments", part: Number, slopes: list[Number], settings: "GARSettings", spreads: "Spreads", xp: NumberSystem
+) -> tuple[Number, Number, Number]:
+    """Return the factors of sign, centred error and centred prediction in the gradient, per column.
+
+    The derivatives by ``f_i``: of ``A / n``, ``sign(e_i) / n``; of ``D / n``, ``2 e_bar_i / n``; of ``1 - rho``,
+    ``(e_bar_i - (Q / F) f_bar_i) / sqrt(F V)``, the part of the error that is orthogonal to the prediction. Each is multiplied by
+    the slope of the loss by its component.
+    """
+    by_sign = by_error = by_pred = 0.0 * part
+    size = m.size + (m.size == 0)
+    for name, weight, slope in zip(settings.components, settings.all_weights, slopes, strict=True):
+        height = weight * xp.to_columns(slope) * part
+        if name == "mae":
+            by_sign = height / size
+        elif name == "diff":
+            by_error = by_error + 2.0 * height / size
+        else:
+            height = xp.where(spreads.defined, height * _bessel(m, settings.correction) / spreads.scale, 0.0)
+            by_error, by_pred = by_error + height, -height * m.cross / spreads.pred
+    return by_sign, by_error, by_pred

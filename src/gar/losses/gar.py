@@ -1,0 +1,91 @@
+"""Gradient Aligned Regression as a module."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from gar.errors import InputError
+from gar.functional.aggregation import Form
+from gar.functional.gar import COMPONENTS, Component, GARFunction, GARSettings, gar_components, gar_with
+from gar.losses.base import RegressionLoss
+from gar.validation import NanPolicy, Pairs, in_full_precision, tuned_parameter
+
+if TYPE_CHECKING:
+    from gar.distributed import ProcessGroup
+
+
+class GARLoss(RegressionLoss):
+    r"""Gradient Aligned Regression: :math:`\alpha \log \frac1M \sum_i L_i^{1/\alpha}` of absolute errors, the variance of errors
+    and one minus Pearson's correlation. The function is :func:`gar.functional.gar_loss`, whose page explains every argument.
+
+    The log form is **negative** near a good fit. Use batches of 32 to 128 rows: one row has no differences to learn from.
+
+    Example:
+        >>> loss = GARLoss(alpha=0.5)
+        >>> pred = torch.tensor([[1.0], [2.0], [4.0]], requires_grad=True)
+        >>> loss(pred, torch.tensor([[1.0], [2.0], [3.0]])).backward()
+    """
+
+    def __init__(
+        self,
+        alpha: float | Tensor = 1.0,
+        *,
+        components: Sequence[Component] = COMPONENTS,
+        weights: Sequence[float] | None = None,
+        form: Form = "log",
+        pairs: Pairs = "batch",
+        nan_policy: NanPolicy = "raise",
+        eps: float = 1e-7,
+        process_group: "ProcessGroup | None" = None,
+        correction: int = 0,
+    ) -> None:
+        super().__init__()
+        self.settings = GARSettings(
+            components=components,
+            weights=weights,
+            form=form,
+            pairs=pairs,
+            nan_policy=nan_policy,
+            correction=correction,
+            eps=eps,
+        )
+        self.alpha = tuned_parameter(alpha, "alpha", open_end=False)
+        self.process_group = process_group
+
+    def forward(self, pred: Tensor, target: Tensor, *, sample_weight: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
+        return gar_with(self.settings, pred, target, self.alpha, sample_weight, mask, self.process_group)
+
+    @in_full_precision
+    def value_and_gradient(
+        self, pred: Tensor, target: Tensor, *, sample_weight: Tensor | None = None, mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the loss of every model and its gradient by ``pred``, in closed form: for training loops without autograd.
+
+        Example:
+            >>> GARLoss(components=("mae",), form="exp").value_and_gradient(torch.tensor([1.0, 4.0]), torch.tensor([1.0, 3.0]))
+            (tensor(0.5000), tensor([0.0000, 0.5000]))
+        """
+        if self.process_group is not None:
+            raise InputError("value_and_gradient is of the batch of one process; leave out process_group, or call the loss itself")
+        loss = GARFunction(self.settings, target, self.alpha, sample_weight, mask)
+        if not torch.is_grad_enabled():
+            return loss.value_and_gradient(pred)
+        with torch.no_grad():
+            return loss.value_and_gradient(pred)
+
+    @torch.no_grad()
+    def components_of(
+        self, pred: Tensor, target: Tensor, *, sample_weight: Tensor | None = None, mask: Tensor | None = None
+    ) -> dict[str, Tensor]:
+        """Return the components of a batch by name, as they are before weights and aggregation: what to log.
+
+        With ``process_group`` they are those of the joined batch, equal on all its processes, each of which must call this: it
+        exchanges as many numbers as the loss does.
+
+        Example:
+            >>> GARLoss().components_of(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([1.0, 2.0, 3.0]))["mae"]
+            tensor(0.3333)
+        """
+        return gar_components(self.settings, pred, target, sample_weight, mask, self.process_group)
