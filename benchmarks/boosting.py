@@ -3,13 +3,13 @@
     GAR_DATA_HOME=... python -m benchmarks.boosting table     # trains what has no record yet, and does that
     python -m benchmarks.boosting render                      # writes the tables of docs/boosting.md anew from the records
     python -m benchmarks.boosting convergence                 # how the training loss falls, round by round
-    python -m benchmarks.boosting warm-up                     # why the correlation waits for the scale
+    python -m benchmarks.boosting warm-up                     # why the correlation is added after a warm-up
     python -m benchmarks.boosting overhead                    # whole training on a million rows, in turns
 
-Every objective gets the same grid: two depths, two learning rates, and two values of its own (GAR's alpha 1 and 10, Huber's slope
-1 and the standard deviation of the labels, two seeds for the others). The validation rows of a fold choose among these and the
-rounds, for each metric by itself; the test rows, which no choice has seen, give the number. On grouped tables there is one depth
-and one rate, and correlations are those within groups.
+Every objective gets the same grid: two depths, two learning rates, and two values of its parameter (GAR's alpha 1 and 10, Huber's
+slope 1 and the standard deviation of the labels, two seeds for the others). The validation rows of a fold choose among these and
+the rounds, for each metric by itself; the test rows, which no choice has seen, give the number. On grouped tables there is one
+depth and one rate, and correlations are those within groups.
 """
 
 import argparse
@@ -28,8 +28,9 @@ from benchmarks.boosting_grid import GROUPED, LIBRARIES, METRICS, OBJECTIVES, TA
 from benchmarks.strength import record_of
 from benchmarks.timing import in_words, print_table
 from gar.boosting import GARObjective
+from gar.registry import METRICS as REGISTERED
 from gar.statistics import corrected_resampled_t, two_sample_t
-from gar_reproduction.data import authors_split
+from gar_reproduction.data.splits import authors_split
 
 PAGE = Path(__file__).parent.parent / "docs" / "boosting.md"
 PUBLISHED = {
@@ -42,12 +43,12 @@ PUBLISHED = {
 
 
 def tables(task: str) -> str:
-    """The records of a task as Markdown, between the lines that :func:`update` looks for."""
+    """Return the records of a task as Markdown, between the marker lines that :func:`update` searches for."""
     return "\n".join((f"<!-- begin {task} -->", f"### {task}", "", *_scores(task), "", *_p_values(task), f"<!-- end {task} -->"))
 
 
 def update(page: Path, tasks: Sequence[str]) -> None:
-    """Put what the records say into the page."""
+    """Render the tables of a page anew from the records."""
     text = page.read_text()
     for task in tasks:
         begin, end = text.index(f"<!-- begin {task} -->"), text.index(f"<!-- end {task} -->") + len(f"<!-- end {task} -->")
@@ -69,7 +70,7 @@ def _scores(task: str) -> Iterator[str]:
 
 
 def _p_values(task: str) -> Iterator[str]:
-    """GAR against the best of the objectives that the library comes with, metric by metric."""
+    """Yield a table that compares GAR with the library's best built-in objective, metric by metric."""
     yield "| trees | objective | MAE | RMSE | Pearson | Spearman |"
     yield "|---|---|---|---|---|---|"
     for library, mine in product(LIBRARIES, objectives(task)[3:]):
@@ -77,7 +78,7 @@ def _p_values(task: str) -> Iterator[str]:
 
 
 def _against_best(task: str, library: str, mine: str, metric: str) -> str:
-    sign = -1.0 if metric in ("mae", "rmse") else 1.0
+    sign = REGISTERED[metric].sign
     values = scores(task, library, mine, metric)
     rivals = {rival: scores(task, library, rival, metric) for rival in OBJECTIVES[:3]}
     if len(values) < 5 or min(map(len, rivals.values())) < 5:
@@ -89,12 +90,12 @@ def _against_best(task: str, library: str, mine: str, metric: str) -> str:
 
 
 def rises(values: np.ndarray) -> float:
-    """By what share of itself the loss, whose logarithm is given, is ever above its least value before; negative if never."""
+    """Return the largest relative rise of a loss above its earlier minimum, from its logarithms; negative if it never rises."""
     return float(np.expm1((values[1:] - np.minimum.accumulate(values)[:-1]).max()))
 
 
 class Watch:
-    """An objective that notes the training loss of every round."""
+    """An objective that records the training loss of every round."""
 
     def __init__(self, alpha: float) -> None:
         self.objective, self.values = GARObjective(alpha=alpha), list[float]()
@@ -108,7 +109,7 @@ class Watch:
 
 
 def losses_of_rounds(library: str, x: np.ndarray, y: np.ndarray, alpha: float, rounds: int, *, start: float) -> np.ndarray:
-    """Training loss of all rounds at the library's own settings: rate 0.3 and depth 6, or rate 0.1 and 31 leaves."""
+    """Return the training loss of every round with the library's defaults: rate 0.3 and depth 6, or rate 0.1 and 31 leaves."""
     watch = Watch(alpha)
     if library == "xgboost":
         params = {"base_score": start, "nthread": 1, "disable_default_eval_metric": True}
@@ -120,7 +121,7 @@ def losses_of_rounds(library: str, x: np.ndarray, y: np.ndarray, alpha: float, r
 
 
 def convergence(rounds: int = 500, alphas: Sequence[float] = (0.1, 0.5, 1.0, 2.0, 10.0)) -> None:
-    """Training loss before the first and the last round, and by how much it ever rose."""
+    """Print the training loss before the first and the last round, and its largest rise."""
     print("| task | trees |", *(f"alpha {alpha:g} |" for alpha in alphas))
     print("|---|---|" + "---|" * len(alphas))
     for task, library in product(TASKS, LIBRARIES):
@@ -133,7 +134,7 @@ def convergence(rounds: int = 500, alphas: Sequence[float] = (0.1, 0.5, 1.0, 2.0
 
 
 def warm_up(rounds: int = 400) -> None:
-    """What the correlation does when it may join in at once: alpha 10, depth 5, rate 0.1, best rounds of the validation rows."""
+    """Print scores with and without warm-up of the correlation: alpha 10, depth 5, rate 0.1, best rounds of the validation rows."""
     print("| task | warm-up | MAE | Pearson | spread after 50 rounds | likeness to squared error |\n|---|---|---|---|---|---|")
     for task, share in product(TASKS[:2], (0.0, 0.5, 0.8, 0.9)):
         data = problem(task)
@@ -147,9 +148,9 @@ def _best_of_rounds(x: np.ndarray, y: np.ndarray, fold: Any, objective: GARObjec
     params = {"max_depth": 5, "eta": 0.1, "nthread": 1, "base_score": objective.starting_score(y[train_rows])}
     model = xgboost.train(params | {"disable_default_eval_metric": True}, data, rounds, obj=objective)
     valid = xgboost.DMatrix(x[valid_rows])
-    looks = [model.predict(valid, iteration_range=(0, last)) for last in range(10, rounds + 1, 10)]
-    errors = [float(np.abs(pred - y[valid_rows]).mean()) for pred in looks]
-    correlations = [float(np.corrcoef(pred, y[valid_rows])[0, 1]) for pred in looks]
+    predictions = [model.predict(valid, iteration_range=(0, last)) for last in range(10, rounds + 1, 10)]
+    errors = [float(np.abs(pred - y[valid_rows]).mean()) for pred in predictions]
+    correlations = [float(np.corrcoef(pred, y[valid_rows])[0, 1]) for pred in predictions]
     early = model.predict(data, iteration_range=(0, 50))
     gradient, error = objective.derivatives(y[train_rows], early).gradient, early - y[train_rows]
     likeness = gradient @ error / np.sqrt((gradient @ gradient) * (error @ error))
@@ -157,12 +158,12 @@ def _best_of_rounds(x: np.ndarray, y: np.ndarray, fold: Any, objective: GARObjec
 
 
 def in_python(pred: np.ndarray, data: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Squared error as an objective of one's own: what any such objective costs a library."""
+    """Compute squared error as a custom objective, which shows the cost of any custom objective."""
     return (pred - data.get_label()).astype(np.float32), np.ones(len(pred), np.float32)
 
 
 def overhead(rows: int = 1_000_000, features: int = 10, rounds: int = 100, turns: int = 4) -> None:
-    """Processor time of whole trainings, one thread, built-in squared error and others in turns; the best turn counts."""
+    """Print processor times of whole trainings in one thread, built-in squared error and others in turns; the best turn counts."""
     random = np.random.default_rng(0)
     x = random.normal(size=(rows, features)).astype(np.float32)
     y = (x[:, 0] + np.sin(3 * x[:, 1]) * x[:, 2] + 0.3 * random.normal(size=rows)).astype(np.float32)
@@ -179,10 +180,10 @@ def overhead(rows: int = 1_000_000, features: int = 10, rounds: int = 100, turns
     objectives, table = (None, in_python, GARObjective(alpha=1.0)), []
     for name, fit in (("xgboost", with_xgboost), ("lightgbm", with_lightgbm)):
         best = [float("inf")] * len(objectives)
-        for _, (place, objective) in product(range(turns), enumerate(objectives)):
+        for _, (index, objective) in product(range(turns), enumerate(objectives)):
             begin = time.process_time()
             fit(objective)
-            best[place] = min(best[place], time.process_time() - begin)
+            best[index] = min(best[index], time.process_time() - begin)
         python, gar = (f"{in_words(seconds)}, {seconds / best[0]:.2f}" for seconds in best[1:])
         table.append((f"{name}, {rounds} rounds", in_words(best[0]), python, gar))
     print_table(table, (f"{rows:,} rows, {features} features", "squared error", "the same in Python, ratio", "GAR, ratio"))

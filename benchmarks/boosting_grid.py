@@ -14,7 +14,9 @@ from sklearn.model_selection import GroupKFold, GroupShuffleSplit, KFold, Shuffl
 
 from gar.boosting import GARObjective
 from gar.boosting.metrics import correlation_within
-from gar_reproduction.data import authors_split, load
+from gar.registry import METRICS as REGISTERED
+from gar_reproduction.data.loading import load
+from gar_reproduction.data.splits import authors_split
 
 RECORDS = Path(__file__).parent / "records" / "boosting"
 LIBRARIES = ("xgboost", "lightgbm")
@@ -23,7 +25,7 @@ TASKS = ("concrete", "wine", "parkinson-total", "parkinson-motor")
 GROUPED = ("group offsets", "parkinson by subject")
 METRICS = ("mae", "rmse", "pearson", "spearman")
 DEPTHS, RATES = (4, 7), ((0.1, 800), (0.3, 250))
-EVERY = 5  # rounds between two looks at validation and test rows
+EVERY = 5  # rounds between two evaluations on validation and test rows
 
 
 class Problem(NamedTuple):
@@ -48,7 +50,7 @@ def problem(task: str) -> Problem:
 
 
 def _group_offsets() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """120 groups of 50 rows: one function of features, and an offset of the group, ten times as large, that no feature knows."""
+    """Return 120 groups of 50 rows: one function of the features, and a ten times larger offset per group that no feature shows."""
     random = np.random.default_rng(0)
     groups = np.repeat(np.arange(120), 50)
     x = random.normal(size=(len(groups), 6))
@@ -57,14 +59,14 @@ def _group_offsets() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _new_groups(x: np.ndarray, y: np.ndarray, groups: np.ndarray) -> Problem:
-    """A fifth of the groups for testing, the others in five folds: no group is in two parts."""
+    """Test on a fifth of the groups, and split the others into five folds: no group is in two parts."""
     rest, test = next(GroupShuffleSplit(1, test_size=0.2, random_state=0).split(x, y, groups))
     folds = [(rest[a], rest[b], test) for a, b in GroupKFold(5).split(rest, groups=groups[rest])]
     return Problem(x, y, folds, groups)
 
 
 def _known_groups(x: np.ndarray, y: np.ndarray, groups: np.ndarray) -> Problem:
-    """A fifth of the rows for testing, the others in five folds: every group is in all parts."""
+    """Test on a fifth of the rows, and split the others into five folds: every group is in all parts."""
     rest, test = next(ShuffleSplit(1, test_size=0.2, random_state=0).split(x))
     return Problem(x, y, [(rest[a], rest[b], test) for a, b in KFold(5).split(rest)], groups)
 
@@ -82,8 +84,8 @@ def gar_objective(name: str, variant: int, groups: np.ndarray | None) -> GARObje
     return GARObjective(alpha=alpha, groups=groups, components=("diff", "diffnorm"))
 
 
-class Run(NamedTuple):
-    """One training."""
+class TreeTraining(NamedTuple):
+    """Library, objective and hyperparameters of one training."""
 
     library: str
     objective: str
@@ -93,19 +95,19 @@ class Run(NamedTuple):
     rounds: int
 
 
-def runs(task: str, library: str, objective: str) -> Iterator[Run]:
+def runs(task: str, library: str, objective: str) -> Iterator[TreeTraining]:
     depths, rates = (DEPTHS[:1], RATES[:1]) if task in GROUPED else (DEPTHS, RATES)
     for variant, depth, (rate, rounds) in product((0, 1), depths, rates):
-        yield Run(library, objective, variant, depth, rate, rounds)
+        yield TreeTraining(library, objective, variant, depth, rate, rounds)
 
 
-def curves(data: Problem, fold: tuple[np.ndarray, ...], run: Run) -> np.ndarray:
-    """Metrics ``(looks, valid and test, metrics)`` of a training."""
+def curves(data: Problem, fold: tuple[np.ndarray, ...], run: TreeTraining) -> np.ndarray:
+    """Return the metrics ``(evaluations, valid and test, metrics)`` of a training."""
     staged = _staged_xgboost if run.library == "xgboost" else _staged_lightgbm
     train, *parts = fold
     groups = None if data.groups is None else data.groups[train]
-    looks = staged(data.x[train], data.y[train], groups, run, [data.x[part] for part in parts])
-    return np.array([[_metrics(pred, data, rows) for pred, rows in zip(look, parts, strict=True)] for look in looks])
+    stages = staged(data.x[train], data.y[train], groups, run, [data.x[part] for part in parts])
+    return np.array([[_metrics(pred, data, rows) for pred, rows in zip(stage, parts, strict=True)] for stage in stages])
 
 
 def _metrics(pred: np.ndarray, data: Problem, rows: np.ndarray) -> list[float]:
@@ -115,7 +117,9 @@ def _metrics(pred: np.ndarray, data: Problem, rows: np.ndarray) -> list[float]:
     return [float(np.abs(error).mean()), float(np.sqrt((error**2).mean())), *correlations]
 
 
-def _staged_xgboost(x: np.ndarray, y: np.ndarray, groups: Any, run: Run, parts: list[np.ndarray]) -> Iterator[list[np.ndarray]]:
+def _staged_xgboost(
+    x: np.ndarray, y: np.ndarray, groups: Any, run: TreeTraining, parts: list[np.ndarray]
+) -> Iterator[list[np.ndarray]]:
     seed = run.variant if run.objective.endswith("error") else 0
     params: dict[str, Any] = {"max_depth": run.depth, "eta": run.rate, "subsample": 0.8, "seed": seed, "nthread": 1}
     objective = None
@@ -123,21 +127,23 @@ def _staged_xgboost(x: np.ndarray, y: np.ndarray, groups: Any, run: Run, parts: 
         objective = gar_objective(run.objective, run.variant, groups)
         params |= {"base_score": objective.starting_score(y), "disable_default_eval_metric": 1}
     elif run.objective == "Huber":
-        # XGBoost would look for a start by a Newton step from 0, which leads far away where labels are far from 0.
+        # XGBoost would take a Newton step from 0 as its starting score, which is far off where labels are far from 0.
         params |= {"objective": "reg:pseudohubererror", "huber_slope": (1.0, float(y.std()))[run.variant]}
         params |= {"base_score": float(np.median(y))}
     else:
         params |= {"objective": {"squared error": "reg:squarederror", "absolute error": "reg:absoluteerror"}[run.objective]}
     model = xgboost.train(params, xgboost.DMatrix(x, y), run.rounds, obj=objective)
     tables = [xgboost.DMatrix(part) for part in parts]
-    for start in range(0, run.rounds, EVERY):  # each look goes on from the one before
+    for start in range(0, run.rounds, EVERY):  # each stage continues the one before
         margins = [model.predict(t, iteration_range=(start, start + EVERY), output_margin=True) for t in tables]
         for table, margin in zip(tables, margins, strict=True):
             table.set_base_margin(margin)
         yield margins
 
 
-def _staged_lightgbm(x: np.ndarray, y: np.ndarray, groups: Any, run: Run, parts: list[np.ndarray]) -> Iterator[list[np.ndarray]]:
+def _staged_lightgbm(
+    x: np.ndarray, y: np.ndarray, groups: Any, run: TreeTraining, parts: list[np.ndarray]
+) -> Iterator[list[np.ndarray]]:
     seed = run.variant if run.objective.endswith("error") else 0
     params: dict[str, Any] = {"max_depth": run.depth, "num_leaves": 2**run.depth, "learning_rate": run.rate, "seed": seed}
     params |= {"bagging_fraction": 0.8, "bagging_freq": 1, "num_threads": 1, "verbose": -1}
@@ -151,11 +157,11 @@ def _staged_lightgbm(x: np.ndarray, y: np.ndarray, groups: Any, run: Run, parts:
         params["objective"] = {"squared error": "l2", "absolute error": "l1"}[run.objective]
     data = lightgbm.Dataset(x, y, init_score=np.full(len(y), start) if start else None)
     model = lightgbm.train(params, data, run.rounds)
-    looks = [np.full(len(part), start) for part in parts]
+    predictions = [np.full(len(part), start) for part in parts]
     for begin in range(0, model.current_iteration(), EVERY):
         steps = [np.asarray(model.predict(part, start_iteration=begin, num_iteration=EVERY)) for part in parts]
-        looks = [look + step for look, step in zip(looks, steps, strict=True)]
-        yield looks
+        predictions = [before + step for before, step in zip(predictions, steps, strict=True)]
+        yield predictions
 
 
 def record_path(task: str, fold: int, library: str, objective: str) -> Path:
@@ -163,7 +169,7 @@ def record_path(task: str, fold: int, library: str, objective: str) -> Path:
 
 
 def train(tasks: tuple[str, ...]) -> None:
-    """Fill in the records that are missing: one for each task, fold, library and objective."""
+    """Train what has no record yet: one for each task, fold, library and objective."""
     RECORDS.mkdir(parents=True, exist_ok=True)
     for task in tasks:
         data = problem(task)
@@ -178,15 +184,15 @@ def train(tasks: tuple[str, ...]) -> None:
             print(path.name, f"{record['mae']['test']:.4f} {record['pearson']['test']:.4f}", flush=True)
 
 
-def _choose(trained: list[tuple[Run, np.ndarray]]) -> dict[str, Any]:
-    """For each metric the run and round with the best validation value, and what they give on the test rows."""
+def _choose(trained: list[tuple[TreeTraining, np.ndarray]]) -> dict[str, Any]:
+    """Return, for each metric, the training and round with the best validation value, and their value on the test rows."""
     record: dict[str, Any] = {}
-    for place, metric in enumerate(METRICS):
-        sign = -1.0 if metric in ("mae", "rmse") else 1.0
-        run, curve = max(trained, key=lambda pair: float((sign * pair[1][:, 0, place]).max()))
-        look = int((sign * curve[:, 0, place]).argmax())
-        valid, test = curve[look, :, place].tolist()
-        record[metric] = {"valid": valid, "test": test, **run._asdict(), "rounds": (look + 1) * EVERY}
+    for index, metric in enumerate(METRICS):
+        sign = REGISTERED[metric].sign
+        run, curve = max(trained, key=lambda pair: float((sign * pair[1][:, 0, index]).max()))
+        best = int((sign * curve[:, 0, index]).argmax())
+        valid, test = curve[best, :, index].tolist()
+        record[metric] = {"valid": valid, "test": test, **run._asdict(), "rounds": (best + 1) * EVERY}
     return record
 
 
@@ -196,6 +202,6 @@ def scores(task: str, library: str, objective: str, metric: str) -> list[float]:
 
 
 def fold_rows(task: str, library: str, objective: str) -> dict[str, int]:
-    """How many rows trained and tested."""
+    """Return the numbers of training and test rows."""
     record = json.loads(record_path(task, 0, library, objective).read_text())
     return {name: record[name] for name in ("train_rows", "test_rows")}

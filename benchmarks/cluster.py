@@ -28,8 +28,8 @@ from gar.search import RunContext, one_thread, search
 from gar.search.grid import even_share
 from gar.search.records import Records
 from gar.stack import Models, StackData, TrainSettings, chunks, train
-from gar_reproduction.experiments import UNIT_EXPERIMENTS, units
-from gar_reproduction.unit import Unit, flops
+from gar_reproduction.cell import Cell, flops
+from gar_reproduction.experiments import CELL_EXPERIMENTS, cells
 
 RECORD = Path(__file__).parent / "records" / "cluster.json"
 CORES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000)
@@ -37,7 +37,7 @@ _BATCHES, _MANY = 4, 12
 
 
 class Work(NamedTuple):
-    """A unit as the simulation sees it."""
+    """An experiment cell as the simulation sees it."""
 
     name: str
     models: int
@@ -103,22 +103,22 @@ def makespan(times: Sequence[float], workers: int, driver_seconds: float) -> flo
 
 def measure(experiments: Sequence[str]) -> dict[str, Any]:
     seen, grid = set(), []
-    for unit in (unit for name in experiments for unit in units(name)):
-        if unit.plan + unit.task in seen:  # some experiments only show others again
+    for cell in (cell for name in experiments for cell in cells(name)):
+        if cell.plan + cell.task in seen:  # some experiments only show others again
             continue
-        seen.add(unit.plan + unit.task)
-        data = unit.load()
-        share = flops(unit, data) / len(unit.models)
-        alone, many = (share * _seconds_per_flop(*_signature(unit, data), models=models) for models in (1, _MANY))
+        seen.add(cell.plan + cell.task)
+        data = cell.load()
+        share = flops(data, cell.models, cell.settings) / len(cell.models)
+        alone, many = (share * _seconds_per_flop(*_signature(cell, data), models=models) for models in (1, _MANY))
         beside = max(0.0, (many * _MANY - alone) / (_MANY - 1))
-        plan = chunks(data, unit.models, unit.settings, limit=None, dtype=torch.float32)
-        grid.append(Work(unit.name, len(unit.models), max(map(len, plan)), alone, beside)._asdict())
-        print(f"{unit.name:<44} {len(unit.models):>5} models, {alone:.3g} s alone, {beside:.3g} s beside others", flush=True)
+        plan = chunks(data, cell.models, cell.settings, limit=None, dtype=torch.float32)
+        grid.append(Work(cell.name, len(cell.models), max(map(len, plan)), alone, beside)._asdict())
+        print(f"{cell.name:<44} {len(cell.models):>5} models, {alone:.3g} s alone, {beside:.3g} s beside others", flush=True)
     return {"driver_seconds": _driver_seconds(), "units": grid}
 
 
-def _signature(unit: Unit, data: StackData) -> tuple[str, tuple[int, ...], int, str]:
-    settings = unit.settings
+def _signature(cell: Cell, data: StackData) -> tuple[str, tuple[int, ...], int, str]:
+    settings = cell.settings
     return settings.loss, (data.inputs, *settings.hidden_sizes, data.y.shape[1]), settings.batch_size, settings.optimizer
 
 
@@ -133,10 +133,9 @@ def _seconds_per_flop(loss: str, sizes: tuple[int, ...], batch_size: int, optimi
     )
     settings = TrainSettings(hidden_sizes=sizes[1:-1], batch_size=batch_size, optimizer=optimizer, loss=loss, epochs=2)  # type: ignore[arg-type]
     chosen = Models(learning_rate=np.full(models, 1e-5), parameter=None if settings.spec.parameter is None else 1.0)
-    unit = Unit(experiment="", task="", variant="", title="", load=lambda: data, models=chosen, settings=settings)
     with one_thread():
         turns = [_processor_seconds(data, chosen, settings) for _ in range(2)]
-    return min(turns) / flops(unit, data)
+    return min(turns) / flops(data, chosen, settings)
 
 
 def _processor_seconds(data: StackData, models: Models, settings: TrainSettings) -> float:
@@ -210,7 +209,7 @@ def show(record: dict[str, Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--measure", action="store_true", help="measure chunk times on this machine")
-    parser.add_argument("--experiments", nargs="+", default=list(UNIT_EXPERIMENTS), help="of 'gar reproduce' (default: all)")
+    parser.add_argument("--experiments", nargs="+", default=list(CELL_EXPERIMENTS), help="of 'gar reproduce' (default: all)")
     parser.add_argument("--scaling", action="store_true", help="measure a real search on 1 and on 2 workers")
     parser.add_argument("--epochs", type=int, default=100, help="of that search")
     parser.add_argument("--record", type=Path, default=RECORD, help="file of measured times")

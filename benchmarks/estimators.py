@@ -3,9 +3,9 @@
     python -m benchmarks.estimators
 
 Both try equally many combinations on five folds of a table of 1000 x 10 (Friedman 1): the same widths of layers, batches and
-epochs, and Adam. GridSearchCV trains each combination in full on every fold. GARRegressorCV trains all, with and without waves,
-for a sixth of the epochs on one fold, the better third on the other folds too, and its shortlist in full. A sample of the rival's
-fits is timed between those of the estimator, and scaled up.
+epochs, and Adam. GridSearchCV trains each combination for all epochs on every fold. GARRegressorCV uses successive halving: all
+combinations, with and without periodic features, for a sixth of the epochs on one fold, the better third on the other folds, too,
+and four finalists for all epochs. A sample of the fits of MLPRegressor is timed between those of the estimator, and scaled up.
 """
 
 import statistics
@@ -20,13 +20,13 @@ from sklearn.model_selection import KFold
 from sklearn.neural_network import MLPRegressor
 
 from gar import GARRegressorCV
-from gar.estimators.presets import DEFAULT, widths
+from gar.estimators.presets import ESTIMATOR_PRESET, widths
 
 FOLDS, ROUNDS = 5, 3
 
 
 def seconds(work: Callable[[], object], clock: Callable[[], float] = time.process_time) -> float:
-    """Of this process and its one thread, which other programs on the machine do not lengthen much."""
+    """Return the processor time of this process, which other programs on the machine do not lengthen much."""
     start = clock()
     work()
     return clock() - start
@@ -35,11 +35,11 @@ def seconds(work: Callable[[], object], clock: Callable[[], float] = time.proces
 def main() -> None:
     x, y = make_friedman1(1000, n_features=10, noise=1.0, random_state=0)
     rows = next(iter(KFold(FOLDS).split(x)))[0]
-    (batch,), epochs = DEFAULT["batch_sizes"], DEFAULT["epochs"]
-    network = widths(DEFAULT["hidden_sizes"], features=x.shape[1], rows=len(rows))
+    (batch,), epochs = ESTIMATOR_PRESET["batch_sizes"], ESTIMATOR_PRESET["epochs"]
+    network = widths(ESTIMATOR_PRESET["hidden_sizes"], features=x.shape[1], rows=len(rows))
     warnings.simplefilter("ignore", ConvergenceWarning)  # it means 'ran all epochs', which both sides do
 
-    def rival() -> object:
+    def baseline() -> object:
         model = MLPRegressor(
             hidden_layer_sizes=network, batch_size=batch, max_iter=epochs, n_iter_no_change=epochs, learning_rate_init=5e-3
         )
@@ -49,16 +49,16 @@ def main() -> None:
     one_fit, mine, parallel = [], [], []
     GARRegressorCV(epochs=1, n_jobs=-1).fit(x, y)  # workers started, libraries loaded
     for _ in range(ROUNDS):
-        one_fit.append(seconds(rival))
+        one_fit.append(seconds(baseline))
         mine.append(seconds(lambda: model.fit(x, y)))
-        one_fit.append(seconds(rival))
+        one_fit.append(seconds(baseline))
         parallel.append(seconds(lambda: clone(model).set_params(n_jobs=-1).fit(x, y), time.perf_counter))
     fits = FOLDS * len(model.cv_results_["params"]) + 1
     whole = fits * min(one_fit)
     print("| what | GridSearchCV(MLPRegressor) | GARRegressorCV() | ratio |\n|---|---|---|---|")
     for name, times in (("one core", mine), ("two cores (`n_jobs=-1`) against one", parallel)):
         print(f"| {fits} fits of {network}, 1000 x 10, {name} | {whole:.1f} s | {min(times):.2f} s | {whole / min(times):.0f}x |")
-    print(f"medians: one fit of the rival {statistics.median(one_fit):.2f} s, GARRegressorCV {statistics.median(mine):.2f} s")
+    print(f"medians: one fit of MLPRegressor {statistics.median(one_fit):.2f} s, GARRegressorCV {statistics.median(mine):.2f} s")
 
 
 if __name__ == "__main__":

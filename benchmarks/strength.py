@@ -1,4 +1,4 @@
-"""How good the estimator is without any tuning by hand: test errors on the paper's tables, loss by loss in the same recipe.
+"""How good the estimator is without tuning by hand: test errors on the paper's tables, by loss with the same hyperparameters.
 
     GAR_DATA_HOME=... python -m benchmarks.strength                   # train what has no record yet, then print the table
     GAR_DATA_HOME=... python -m benchmarks.strength concrete gar mae  # one table, some losses
@@ -21,7 +21,7 @@ import torch
 from gar import GARRegressorCV
 from gar.estimators.presets import fold_predictions
 from gar.files import write_whole
-from gar.losses import registry
+from gar.registry import LOSSES
 from gar_reproduction import published
 from gar_reproduction.protocol import table_data
 
@@ -33,7 +33,7 @@ TASKS = {
     "parkinson-motor": "Parkinson motor",
     "superconductivity": "Superconductivity",
 }
-LOSSES = ("gar", "mae", "mse", "huber")
+COMPARED = ("gar", "mae", "mse", "huber")
 
 
 def run(task: str, loss: str) -> dict[str, Any]:
@@ -43,8 +43,8 @@ def run(task: str, loss: str) -> dict[str, Any]:
     cv = [(fold.train, fold.valid) for fold in data.folds]
     model = GARRegressorCV(loss, cv=cv, scoring="mae", random_state=0, n_jobs=-1).fit(x, y)
     each = [
-        np.abs(fold_predictions(model.networks_, place, fold, torch.from_numpy(x[test]))[:, 0].numpy() - y[test]).mean()
-        for place, fold in enumerate(model.scalings_)
+        np.abs(fold_predictions(model.networks_, index, fold, torch.from_numpy(x[test]))[:, 0].numpy() - y[test]).mean()
+        for index, fold in enumerate(model.scalings_)
     ]
     return {
         "task": task,
@@ -87,15 +87,15 @@ def table() -> str:
     lines = ["| loss | " + " | ".join(TASKS.values()) + " |", "|---|" + "---|" * len(TASKS)]
     paper = published.scores("table1")
     lines.append("| GAR in the paper | " + " | ".join(f"{paper[task, 'gar', 'mae'].mean:.3f}" for task in TASKS) + " |")
-    lines += [f"| {registry[loss].title} | " + " | ".join(cell(task, loss) for task in TASKS) + " |" for loss in LOSSES]
+    lines += [f"| {LOSSES[loss].title} | " + " | ".join(cell(task, loss) for task in TASKS) + " |" for loss in COMPARED]
     return "\n".join(lines)
 
 
 def main() -> None:
     words = sys.argv[1:]
     if words != ["--table"]:
-        tasks, losses = [word for word in words if word in TASKS], [word for word in words if word in LOSSES]
-        train_missing(tasks or list(TASKS), losses or list(LOSSES))
+        tasks, losses = [word for word in words if word in TASKS], [word for word in words if word in COMPARED]
+        train_missing(tasks or list(TASKS), losses or list(COMPARED))
     print(table())
 
 

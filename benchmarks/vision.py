@@ -1,10 +1,10 @@
-"""Do the networks for images learn? Dials in 1000 drawn images, each road of the paper on one core of a CPU.
+"""Do the networks for images learn? 1000 generated dials, each method of the paper on one core of a CPU.
 
     python -m benchmarks.vision            # 15 epochs on views of 32 x 32: some minutes
     python -m benchmarks.vision --quick    # one epoch on 100 images, to see that it runs
 
 ResNet18 from scratch with MAE and with GAR, and Rank-N-Contrast followed by a linear probe with both: errors on the 200 test
-images, in minutes, and the share of variance explained. What is finished is kept in ``--out``; the same command goes on.
+images, in minutes, and the share of variance explained. Finished runs are kept in ``--out``; the same command resumes.
 """
 
 import argparse
@@ -60,7 +60,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.out or Path(temporary)
         count, epochs = (100, 1) if options.quick else (1000, options.epochs)
-        table = read_images(write_clocks(folder / "clocks", count=count), number="minutes")
+        table = read_images(write_clocks(folder / "clocks", count=count), target="minutes")
         print("| network | MAE | Pearson | R2 | seconds of one core |\n|---|---|---|---|---|")
         for loss in LOSSES:
             print(scratch(table, ImageSettings(loss=loss, epochs=epochs, size=SIZE), folder), flush=True)

@@ -1,4 +1,4 @@
-"""How Sphinx builds the site: pages in Markdown, the reference from docstrings. `make docs` runs it with warnings as errors."""
+"""Configuration of Sphinx: pages in Markdown, the reference from docstrings. `make docs` builds with warnings as errors."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ html_math_renderer = "mathml"
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 autodoc_member_order = "bysource"
-autodoc_inherit_docstrings = False  # torch's words about forward() tell nothing of ours
+autodoc_inherit_docstrings = False  # torch's docstring of forward() does not describe ours
 autodoc_default_options = {
     "exclude-members": "extra_repr, get_metadata_routing, set_fit_request, set_predict_request, set_score_request",
 }
@@ -31,14 +31,14 @@ autodoc_typehints_format = "short"
 maximum_signature_line_length = 140
 napoleon_numpy_docstring = False
 
-# A reference to something public of ours must lead somewhere. Other packages' names stay plain words, for the build asks no other
-# site, and so do types of inner modules in signatures.
+# References to public names of this project must resolve. Names of other packages stay plain text, since the build downloads
+# nothing; so do types of inner modules in signatures.
 nitpicky = True
-nitpick_ignore_regex = [("py:.*", r"(?!gar\.).*"), ("py:class", r"gar\.(app\.)?\w+\.\w+\.\w+")]
+nitpick_ignore_regex = [("py:.*", r"(?!gar\.).*"), ("py:class", r"gar\.(?:\w+|(?:app|integrations)\.\w+)\.\w+\.\w+")]
 
 
 def setup(app: Any) -> None:
-    """Formulas as MathML, which browsers draw themselves: the usual way loads a script from another site."""
+    """Render formulas as MathML, which browsers draw themselves; the default loads a script from another site."""
     app.add_html_math_renderer("mathml", (_formula, None), (_formula, None))
 
 

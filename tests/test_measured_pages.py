@@ -8,9 +8,10 @@ import numpy as np
 from matplotlib.image import imread
 
 from benchmarks import cluster, strength
-from gar_reproduction.names import METHODS
-from gar_reproduction.pages.numbers import REPRODUCED, read_scores
-from gar_reproduction.pages.writing import write_pages
+from gar.registry import LOSSES
+from gar_reproduction.folders import records_folder
+from gar_reproduction.pages.pages import write_pages
+from gar_reproduction.scores import REPRODUCED, read_scores
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -37,7 +38,7 @@ def test_the_papers_pages_are_those_of_the_records(tmp_path: Path) -> None:
     """Byte by byte; figures may differ in what another machine's fonts and last bits change of them, which is next to nothing.
     Other releases of matplotlib place things otherwise."""
     is_drawn_alike = f"matplotlib=={matplotlib.__version__}\n" in (ROOT / "constraints.txt").read_text()
-    for path in write_pages(ROOT / "records", tmp_path):
+    for path in write_pages(records_folder(), tmp_path):
         committed = DOCS / "results" / path.relative_to(tmp_path)
         assert committed.is_file(), committed
         if path.suffix == ".png" and is_drawn_alike:
@@ -66,6 +67,6 @@ def test_the_fidelity_page_explains_what_is_not_near() -> None:
     explained = [(re.split(", | and ", methods), where) for methods, where in re.findall(r"- \*\*(.+?) on (.+?)\*\*", section)]
     assert len(explained) > 3
     for experiment in REPRODUCED:
-        for (task, method, metric), is_near in read_scores(ROOT / "records", experiment).nearness().items():
-            is_told = is_near or any(METHODS[method] in methods and PLACES[task] in where for methods, where in explained)
+        for (task, method, metric), is_near in read_scores(records_folder(), experiment).agreement().items():
+            is_told = is_near or any(LOSSES[method].title in methods and PLACES[task] in where for methods, where in explained)
             assert is_told, (experiment, task, method, metric)

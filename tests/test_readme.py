@@ -15,23 +15,27 @@ import torch
 from gar.vision.torchvision_import import import_torchvision
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *(page for page in sorted((ROOT / "docs").rglob("*.md")) if "_build" not in page.parts)]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "reproduction/README.md",
+    *(page for page in sorted((ROOT / "docs").rglob("*.md")) if "_build" not in page.parts),
+]
 
 
 def blocks(page: Path) -> Iterator[tuple[str, str]]:
-    """Language and code. Lines before a block are kept as empty ones, so that an error tells the line of the page."""
+    """Yield language and code. Lines before a block are kept as empty ones, so that an error names the line of the page."""
     text = page.read_text()
     for found in re.finditer(r"^```(python|sh)\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE):
         yield found[1], "\n" * text[: found.start(2)].count("\n") + found[2]
 
 
 def needs(page: Path) -> list[str]:
-    """Packages that a page names in ``<!-- needs: lightning -->``, since nothing installs them for the tests."""
+    """Return the packages that a page names in ``<!-- needs: lightning -->``, since nothing installs them for the tests."""
     return [name.strip() for line in re.findall(r"<!-- needs: (.*?) -->", page.read_text()) for name in line.split(",")]
 
 
 def run_shell(code: str) -> None:
-    """With the command of this very installation, and one process, for starting others takes longer than what they would do."""
+    """Run a block with the command of this installation, in one process, since starting others takes longer than their work."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = {**os.environ, "PATH": path, "OMP_NUM_THREADS": "1", "LOKY_MAX_CPU_COUNT": "1"}
     done = subprocess.run(["sh", "-e", "-c", code], env=environment, capture_output=True, text=True, check=False)
@@ -57,7 +61,7 @@ def test_code_of_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.Monke
             exec(compile(code, str(page), "exec"), names)
 
 
-def test_a_wrong_block_is_told_with_its_line(tmp_path: Path) -> None:
+def test_the_error_of_a_wrong_block_names_its_line(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# A page\n\n```python\n1 / 0\n```\n\n```sh\nfalse\n```\n")
     (_, python), (_, shell) = blocks(page)

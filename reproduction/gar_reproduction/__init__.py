@@ -1,5 +1,5 @@
-"""The paper, reproduced: what it published, what to run, the records of our runs, and pages that hold one beside the other.
+"""The paper, reproduced: what it published, what to run, the records of our runs, and pages that compare the two.
 
-``published`` has the paper's numbers, ``experiments`` says what to run, ``running`` does it and leaves a small record of each unit,
-and ``report`` makes pages of records alone. ``gar reproduce`` is the command.
+``published`` has the paper's numbers, ``experiments`` lists the experiment cells, ``execution`` runs them and writes a small
+record of each, and ``pages`` renders the records. ``gar reproduce`` is the command.
 """

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from gar.app.compare import Source
 
 _ELSEWHERE = ("agedb", "diabetes", "sine", "squared-sine")
-"""Images, and what a comparison has without this package."""
+"""Images, and data sets that a comparison has without this package."""
 
 
 def names() -> list[str]:

@@ -1,11 +1,11 @@
-"""How well fitted curves meet the truth, and its slopes, which the paper never measures."""
+"""How close fitted curves are to the truth, and their slopes to its slopes, which the paper never measures."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
-from gar_reproduction.digest import Digest
+from gar_reproduction.summary import Summary
 
 
 def _squared_sine_slope(x: np.ndarray) -> np.ndarray:
@@ -17,7 +17,7 @@ SLOPES: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {"sine": np.cos, "squ
 
 
 class Fit(NamedTuple):
-    """One curve, fitted with several seeds. Arrays of what is measured have one value per seed."""
+    """One curve, fitted with several seeds; measured arrays have one value per seed."""
 
     x: np.ndarray
     y: np.ndarray
@@ -33,15 +33,15 @@ class Fit(NamedTuple):
     """Length of their difference over the length of the true slopes; 0 is perfect, 1 is a constant function."""
 
 
-def fit_of(digest: Digest, task: str) -> Fit | None:
-    """What a digest says of its curve; None if training diverged with every combination."""
-    extras = digest.extras
+def fit_of(summary: Summary, task: str) -> Fit | None:
+    """Return the fit that a summary holds; None if training diverged with every combination."""
+    extras = summary.extras
     predictions, slopes = extras["predictions"].astype(np.float64), extras["slopes"].astype(np.float64)
     return None if len(predictions) == 0 else measured(task, extras["x"], extras["y"], extras["trained"], predictions, slopes)
 
 
 def measured(task: str, x: np.ndarray, y: np.ndarray, trained: np.ndarray, predictions: np.ndarray, slopes: np.ndarray) -> Fit:
-    """Fits ``(seeds, points)`` and their slopes, held against the curve; ``trained`` tells the points they were fitted to."""
+    """Compare fits ``(seeds, points)`` and their slopes with the curve; ``trained`` marks the points that they were fitted to."""
     unseen = ~trained
     true = SLOPES[task](x)[unseen]
     return Fit(
@@ -56,7 +56,7 @@ def measured(task: str, x: np.ndarray, y: np.ndarray, trained: np.ndarray, predi
 
 
 def _cosine(one: np.ndarray, other: np.ndarray) -> float:
-    """Of vectors; 0 if one has no length."""
+    """Return the cosine of the angle between two vectors; 0 if one has no length."""
     lengths = float(np.linalg.norm(one) * np.linalg.norm(other))
     return float(one @ other) / lengths if lengths > 0 else 0.0
 

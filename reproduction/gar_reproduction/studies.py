@@ -1,4 +1,4 @@
-"""Experiments that are no grids of networks: a function measures something, and a small file keeps it."""
+"""Experiments that are not grids of networks: a function measures something, and a small JSON file records it."""
 
 import json
 from collections.abc import Callable
@@ -9,20 +9,20 @@ from gar.errors import InputError
 from gar.files import write_whole
 
 
-def nothing() -> str | None:
-    """What most studies lack."""
+def nothing_missing() -> str | None:
+    """Return None: most studies need nothing that could be missing."""
     return None
 
 
 class Study(NamedTuple):
-    """One task of one experiment in one variant, and how it is measured."""
+    """A measurement: one variant of an experiment on one task."""
 
     experiment: str
     task: str
     variant: str
     measure: Callable[[], dict[str, Any]]
-    lacking: Callable[[], str | None] = nothing
-    """What this machine lacks to measure it, and how to get it; None if it can be done."""
+    missing: Callable[[], str | None] = nothing_missing
+    """Returns what is missing on this machine, and how to get it; None if the study can be run."""
 
     @property
     def name(self) -> str:
@@ -32,7 +32,7 @@ class Study(NamedTuple):
         return records / f"{self.name}.json"
 
     def read(self, records: Path) -> dict[str, Any] | None:
-        """The record, or None if there is none that can be used."""
+        """Return the record, or None if there is none that can be used."""
         try:
             record: dict[str, Any] = json.loads(self.path(records).read_text())
         except (OSError, ValueError):
@@ -40,11 +40,11 @@ class Study(NamedTuple):
         return record if record.get("study") == self.name else None
 
     def run(self, records: Path) -> dict[str, Any]:
-        """Measure and record. A record that is there is not measured again: delete it to do so."""
+        """Measure and record. What has a record is not measured again: delete the file to repeat it."""
         if (found := self.read(records)) is not None:
             return found
-        if (lack := self.lacking()) is not None:
-            raise InputError(lack)
+        if (reason := self.missing()) is not None:
+            raise InputError(reason)
         record = {"study": self.name, **self.measure()}
         self.path(records).parent.mkdir(parents=True, exist_ok=True)
         write_whole(self.path(records), (json.dumps(record, indent=1) + "\n").encode())

@@ -1,14 +1,14 @@
 """Symbolic regression on the paper's curves (appendix): programs that evolve by squared error, or by GAR.
 
-The paper tries PySR, with sines and cosines among its functions and without. gplearn runs everywhere and does the same here;
-PySR joins in where it is installed, which takes Julia.
+The paper tries PySR, with and without sine and cosine among its functions. Here gplearn, which runs everywhere, does the same;
+PySR, which needs Julia, is tried too where it is installed.
 """
 
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import Any
 
 import joblib
 import numpy as np
@@ -17,54 +17,51 @@ from gar.integrations.symbolic import gplearn_fitness, lacking_gplearn, pysr_los
 from gar_reproduction.curves import Fit, measured
 from gar_reproduction.experiments import CURVES
 from gar_reproduction.protocol import CURVE_SEEDS, curve_data
-from gar_reproduction.studies import Study, nothing
+from gar_reproduction.studies import Study, nothing_missing
 
-_LACKING = {"gplearn": lacking_gplearn, "pysr": nothing}
-"""Engines, and what they may lack; PySR's studies are there only where it is."""
+_MISSING = {"gplearn": lacking_gplearn, "pysr": nothing_missing}
+"""Libraries, and how to find out what is missing for them; PySR's studies exist only where PySR is installed."""
 TOOLBOXES = {"plain": "without sine", "trigonometric": "with sine"}
-METHODS = {"mse": "squared error", "gar": "GAR"}
+FITNESSES = {"mse": "squared error", "gar": "GAR"}
 ALPHA = 1.0
 _POPULATION, _GENERATIONS = 2000, 20
-"""Of gplearn."""
+"""Settings of gplearn."""
 _DRAWN = 256
-"""Points of a curve that are kept for figures."""
+"""Points of a curve that are recorded for figures."""
 _STEP = 1e-4
-"""Half the distance of the two points that give a slope."""
+"""Step of the central differences that estimate slopes."""
 
-Predict = Callable[[np.ndarray], np.ndarray]
-
-
-class Found(NamedTuple):
-    """A program as text, and as a function of points."""
-
-    text: str
-    predict: Predict
+Program = tuple[str, Callable[[np.ndarray], np.ndarray]]
+"""A program as text, and as a function of points."""
 
 
 def symbolic_studies(tasks: Sequence[str] = (), methods: Sequence[str] = ()) -> list[Study]:
-    """All there is to do, or some of it; PySR's only where it is installed."""
+    """Return the studies of symbolic regression, all or some of them; PySR's only where it is installed."""
     return [
-        Study("symbolic", task, f"{engine}-{toolbox}-{method}", partial(_measure, task, engine, toolbox, method), _LACKING[engine])
+        Study(
+            "symbolic", task, f"{library}-{toolbox}-{method}", partial(_measure, task, library, toolbox, method), _MISSING[library]
+        )
         for task in CURVES
-        for engine in _LACKING
-        if engine == "gplearn" or find_spec("pysr")
+        for library in _MISSING
+        if library == "gplearn" or find_spec("pysr")
         for toolbox in TOOLBOXES
-        for method in METHODS
+        for method in FITNESSES
+        for names in [(library, toolbox, method)]
         if (not tasks or task in tasks) and (not methods or method in methods)
     ]
 
 
 def read_fit(record: dict[str, Any]) -> Fit:
-    """What a record says of its curve, at the points that are drawn."""
+    """Return the fit that a record holds, at the points that are drawn."""
     return Fit(**{name: np.array(record[name]) for name in Fit._fields})
 
 
-def _measure(task: str, engine: str, toolbox: str, method: str) -> dict[str, Any]:
-    """Five programs of different seeds, evolved on the points that networks train on."""
+def _measure(task: str, library: str, toolbox: str, method: str) -> dict[str, Any]:
+    """Evolve five programs with different seeds on the points that networks train on."""
     data = curve_data(task)
     x, y = data.x.numpy(), data.y.numpy()[:, 0]
     rows = data.folds[0].train
-    evolve = {"gplearn": _gplearn, "pysr": _pysr}[engine]
+    evolve = {"gplearn": _gplearn, "pysr": _pysr}[library]
     # Programs are evaluated where they are found: gplearn's protected functions are its own.
     found = joblib.Parallel(n_jobs=-1)(joblib.delayed(_fitted)(evolve, x, y, rows, toolbox, method, seed) for seed in CURVE_SEEDS)
     texts, predictions, slopes = zip(*found, strict=True)
@@ -73,7 +70,7 @@ def _measure(task: str, engine: str, toolbox: str, method: str) -> dict[str, Any
     drawn = np.linspace(0, len(x) - 1, min(_DRAWN, len(x))).astype(int)
     short = fit._replace(x=fit.x[drawn], y=fit.y[drawn], predictions=fit.predictions[:, drawn])
     numbers = {name: np.vectorize(_rounded)(value).tolist() for name, value in short._asdict().items()}
-    return {"engine": f"{engine} {version(engine)}", "programs": list(texts), **numbers}
+    return {"engine": f"{library} {version(library)}", "programs": list(texts), **numbers}
 
 
 def _rounded(value: float) -> float:
@@ -81,15 +78,14 @@ def _rounded(value: float) -> float:
 
 
 def _fitted(
-    evolve: Callable[..., Found], x: np.ndarray, y: np.ndarray, rows: np.ndarray, toolbox: str, method: str, seed: int
+    evolve: Callable[..., Program], x: np.ndarray, y: np.ndarray, rows: np.ndarray, toolbox: str, method: str, seed: int
 ) -> tuple[str, np.ndarray, np.ndarray]:
-    """Text, values and slopes of a program at all points."""
-    found = evolve(x[rows], y[rows], toolbox, method, seed)
-    slopes = (found.predict(x + _STEP) - found.predict(x - _STEP)) / (2 * _STEP)
-    return found.text, found.predict(x), slopes
+    """Return the text of a program, and its values and slopes at all points."""
+    text, predict = evolve(x[rows], y[rows], toolbox, method, seed)
+    return text, predict(x), (predict(x + _STEP) - predict(x - _STEP)) / (2 * _STEP)
 
 
-def _gplearn(x: np.ndarray, y: np.ndarray, toolbox: str, method: str, seed: int) -> Found:
+def _gplearn(x: np.ndarray, y: np.ndarray, toolbox: str, method: str, seed: int) -> Program:
     from gplearn.genetic import SymbolicRegressor
 
     functions = ("add", "sub", "mul", "div", "sqrt", "log", "abs", "neg", "inv")
@@ -103,10 +99,10 @@ def _gplearn(x: np.ndarray, y: np.ndarray, toolbox: str, method: str, seed: int)
         stopping_criteria=1e-6,
         random_state=seed,
     ).fit(x, y)
-    return Found(str(model._program), model.predict)
+    return str(model._program), model.predict
 
 
-def _pysr(x: np.ndarray, y: np.ndarray, toolbox: str, method: str, seed: int) -> Found:
+def _pysr(x: np.ndarray, y: np.ndarray, toolbox: str, method: str, seed: int) -> Program:
     from pysr import PySRRegressor
 
     model = PySRRegressor(
@@ -120,4 +116,4 @@ def _pysr(x: np.ndarray, y: np.ndarray, toolbox: str, method: str, seed: int) ->
         temp_equation_file=True,
         **({} if method == "mse" else {"loss_function": pysr_loss(alpha=ALPHA)}),
     ).fit(x, y)
-    return Found(str(model.get_best()["equation"]), model.predict)
+    return str(model.get_best()["equation"]), model.predict

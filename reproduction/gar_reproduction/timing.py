@@ -13,31 +13,40 @@ import torch
 from torch import Tensor, nn
 
 from gar import __version__
-from gar.losses import registry
+from gar.registry import LOSSES, PAPER_LOSSES
 from gar.search import one_thread
 from gar.stack import Models, StackData, StackedMLP, row_orders, train
-from gar_reproduction.names import METHODS
 from gar_reproduction.protocol import SEED, table_data, table_settings
 from gar_reproduction.studies import Study
 
 TASKS = ("concrete", "wine", "parkinson-total", "superconductivity", "gdsc")
-"""Those of the paper's table; GDSC release 5 stands where IC50 stood."""
+"""The tasks of the paper's table, with GDSC release 5 in place of IC50."""
 EPOCHS, LEAST_EPOCHS, LONGEST = 100, 5, 60.0
-"""Of one model alone: so many epochs, or as many as fit into so many seconds, but some at least."""
+"""One model alone is timed for EPOCHS epochs, or as many as fit into LONGEST seconds, but at least LEAST_EPOCHS."""
 STACK_EPOCHS, STACK_SIZE = 4, 45
-"""Of a stack: as many models as a method has in one fold."""
+"""A stack has as many models as a method has in one fold."""
 _RATE = 1e-5
-"""So small that no model diverges and leaves early."""
+"""Small enough that no model diverges, which would end its training early."""
+
+
+Times = Mapping[tuple[str, str], Mapping[str, Any]]
+"""Recorded times by task and method."""
 
 
 def timings(tasks: Sequence[str] = (), methods: Sequence[str] = (), *, epochs: int = EPOCHS) -> list[Study]:
-    """All there is to measure, or some of it."""
+    """Return the studies of running time, all or some of them."""
     return [
         Study("runtime", task, method, partial(_measure, task, method, epochs))
         for task in TASKS
-        for method in METHODS
+        for method in PAPER_LOSSES
         if (not tasks or task in tasks) and (not methods or method in methods)
     ]
+
+
+def read_times(records: Path) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return all recorded times by task and method."""
+    found = {(study.task, study.variant): study.read(records) for study in timings()}
+    return {key: record for key, record in found.items() if record is not None}
 
 
 def _measure(task: str, method: str, epochs: int) -> dict[str, Any]:
@@ -47,7 +56,7 @@ def _measure(task: str, method: str, epochs: int) -> dict[str, Any]:
 
 
 def machine() -> dict[str, Any]:
-    """What a reader must know of the machine to make sense of seconds."""
+    """Describe the machine, without which seconds mean little."""
     return {
         "processor": _processor(),
         "cores": os.cpu_count(),
@@ -61,7 +70,7 @@ def machine() -> dict[str, Any]:
 
 
 def _processor() -> str:
-    """The name of the processor, where the system tells it."""
+    """Return the name of the processor, where the system reports it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
@@ -70,15 +79,17 @@ def _processor() -> str:
 
 
 def _alone(task: str, method: str, data: StackData, epochs: int) -> dict[str, Any]:
-    """A plain network, autograd and ``torch.optim``, batch by batch. Evaluation is not timed; the loss is timed with its backward
-    pass through the network, as in the paper."""
+    """Time one network with autograd and ``torch.optim``, batch by batch.
+
+    Evaluation is not timed; the loss is timed with its backward pass through the network, as in the paper.
+    """
     fold, settings = data.folds[0], table_settings(task, method)
     x, y = data.scaled_rows(fold, fold.train, torch.empty(0))
     network = StackedMLP.initial((data.inputs, *settings.hidden_sizes, data.y.shape[1]), seeds=[SEED]).module(0)
-    loss, spec = registry[method].build(), registry[method]
+    loss, spec = LOSSES[method].build(), LOSSES[method]
     optimizer = torch.optim.SGD(network.parameters(), lr=_RATE, momentum=settings.momentum, weight_decay=1e-4)
     whole: list[float] = []
-    lossy: list[float] = []
+    in_loss: list[float] = []
     begin = time.perf_counter()
     orders = row_orders(SEED, 0, len(x))
     while len(whole) < epochs + 1 and (len(whole) <= LEAST_EPOCHS or time.perf_counter() - begin < LONGEST):
@@ -87,14 +98,14 @@ def _alone(task: str, method: str, data: StackData, epochs: int) -> dict[str, An
             if len(rows) == settings.batch_size:
                 spent += _step(network, loss, spec.inputs, optimizer, x[rows], y[rows])
         whole.append(time.perf_counter() - start)
-        lossy.append(spent)
-    return {"epochs": len(whole) - 1, "all": _summary(whole[1:]), "loss": _summary(lossy[1:])}  # the first one warms up
+        in_loss.append(spent)
+    return {"epochs": len(whole) - 1, "all": _statistics(whole[1:]), "loss": _statistics(in_loss[1:])}  # the first one warms up
 
 
 def _step(
     network: nn.Sequential, loss: nn.Module, inputs: Sequence[str], optimizer: torch.optim.Optimizer, x: Tensor, y: Tensor
 ) -> float:
-    """One batch; returns the seconds of loss and backward pass."""
+    """Train on one batch, and return the seconds of loss and backward pass."""
     optimizer.zero_grad()
     features = network[:-1](x)
     given = {"pred": network[-1](features), "features": features}
@@ -107,19 +118,16 @@ def _step(
 
 
 def _in_a_stack(task: str, method: str, data: StackData) -> dict[str, Any]:
-    """Seconds per epoch and model of a stack, evaluation on validation and test rows included."""
-    settings = table_settings(task, method, epochs=STACK_EPOCHS, **_all_epochs(method))
-    parameter = np.resize(registry[method].grid, STACK_SIZE) if registry[method].grid else None
+    """Time a stack: seconds per epoch and model, including evaluation on validation and test rows."""
+    spec = LOSSES[method]
+    pretrain_epochs = STACK_EPOCHS if "pred" not in spec.inputs else None  # of features alone: no second phase
+    settings = table_settings(task, method, epochs=STACK_EPOCHS, pretrain_epochs=pretrain_epochs)
+    parameter = np.resize(spec.grid, STACK_SIZE) if spec.grid else None
     models = Models(seed=np.full(STACK_SIZE, SEED), learning_rate=_RATE, parameter=parameter)
     start = time.perf_counter()
     train(data, models, settings)
     return {"stack_models": STACK_SIZE, "stack": (time.perf_counter() - start) / STACK_SIZE / STACK_EPOCHS}
 
 
-def _all_epochs(method: str) -> Mapping[str, int]:
-    """A loss of features alone is measured by itself, without the loss that follows it."""
-    return {"pretrain_epochs": STACK_EPOCHS} if "pred" not in registry[method].inputs else {}
-
-
-def _summary(values: Sequence[float]) -> dict[str, float]:
+def _statistics(values: Sequence[float]) -> dict[str, float]:
     return {"mean": float(np.mean(values)), "sd": float(np.std(values)), "median": float(np.median(values))}

@@ -65,11 +65,7 @@ class LossSpec:
     @property
     def loss(self) -> "type[nn.Module]":
         """The class of the loss, imported on first use."""
-        if not isinstance(self.module, str):
-            return self.module
-        path, _, name = self.module.partition(":")
-        found: Any = getattr(import_module(path), name)
-        return found  # type: ignore[no-any-return]
+        return _loaded(self.module)  # type: ignore[no-any-return]
 
     @property
     def options(self) -> frozenset[str]:
@@ -104,6 +100,13 @@ class LossSpec:
 def _argument_names(function: Callable[..., Any]) -> frozenset[str]:
     parameters = inspect.signature(function).parameters.values()
     return frozenset(one.name for one in parameters if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)) - {"self"}
+
+
+def _loaded(module: str | type) -> Any:
+    if not isinstance(module, str):
+        return module
+    path, _, name = module.partition(":")
+    return getattr(import_module(path), name)
 
 
 _LOSSES: dict[str, LossSpec] = {
@@ -256,31 +259,50 @@ class FamilySpec:
 
     Args:
         title: for tables and figures.
-        module: import path of its implementation.
+        module: the class that implements it, or its import path: of boosted trees, a :class:`gar.boosting.library.TreeLibrary`.
         losses: what it can be trained with; None is every loss.
         dash: of its lines; None keeps that of the loss.
         marker: of its points; None keeps that of the loss.
     """
 
     title: str
-    module: str
+    module: str | type
     losses: tuple[str, ...] | None = None
     dash: Dash | None = None
     marker: str | None = None
+
+    @property
+    def implementation(self) -> Any:
+        """The class of the family, imported on first use."""
+        return _loaded(self.module)
 
 
 NETWORKS = "mlp"
 _TREE_LOSSES = ("mae", "mse", "huber", "gar")
 
-FAMILIES: Mapping[str, FamilySpec] = MappingProxyType(
-    {
-        NETWORKS: FamilySpec(title="Networks", module="gar.app.compare.families:Networks"),
-        "xgboost": FamilySpec(
-            title="XGBoost", module="gar.boosting.xgboost:XGBoost", losses=_TREE_LOSSES, dash=(0, (2.5, 0.8)), marker="s"
-        ),
-        "lightgbm": FamilySpec(
-            title="LightGBM", module="gar.boosting.lightgbm:LightGBM", losses=_TREE_LOSSES, dash=(0, (0.9, 0.9)), marker="^"
-        ),
-    }
-)
+_FAMILIES: dict[str, FamilySpec] = {
+    NETWORKS: FamilySpec(title="Networks", module="gar.app.compare.families:Networks"),
+    "xgboost": FamilySpec(
+        title="XGBoost", module="gar.boosting.xgboost:XGBoost", losses=_TREE_LOSSES, dash=(0, (2.5, 0.8)), marker="s"
+    ),
+    "lightgbm": FamilySpec(
+        title="LightGBM", module="gar.boosting.lightgbm:LightGBM", losses=_TREE_LOSSES, dash=(0, (0.9, 0.9)), marker="^"
+    ),
+}
+
+FAMILIES: Mapping[str, FamilySpec] = MappingProxyType(_FAMILIES)
 """Kinds of models: networks, and boosted trees of one library each. A library is one module of :mod:`gar.boosting`, one entry."""
+
+
+def register_family(name: str, spec: FamilySpec) -> None:
+    """Add boosted trees of another library: they then work by name in comparisons and in reports.
+
+    Args:
+        name: letters, digits and underscores, as in ``--models``.
+        spec: its title, the losses that it can be trained with, and its :class:`gar.boosting.library.TreeLibrary`.
+    """
+    if not name.isidentifier():
+        raise InputError(f"name={name!r} cannot name a model; use letters, digits and underscores, such as 'catboost'")
+    if _FAMILIES.get(name, spec) != spec:
+        raise InputError(f"a model named {name!r} ({_FAMILIES[name].title}) exists already; choose another name")
+    _FAMILIES[name] = spec

@@ -1,4 +1,4 @@
-"""The page on boosting says what the records say."""
+"""The page on boosting shows the numbers of the records."""
 
 import pytest
 

@@ -1,5 +1,7 @@
 """Bad input to the objective: one clear error, from the function itself and through both libraries."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -38,6 +40,7 @@ CASES: tuple[tuple[str, Callable[[], Any], str], ...] = (
     ("missing group", lambda: GARObjective(groups=np.append(np.zeros(99), np.nan)), "groups has 1 missing of 100 values.* row 99 "),
     ("no group", lambda: GARObjective(groups=["a", None, "b", np.nan] * 25), "50 missing of 100 values, the first in row 1 "),
     ("group in a column", lambda: GARObjective(groups=pd.Series(["a", "b", None])), "1 missing of 3 values, the first in row 2 "),
+    ("pandas' NA", lambda: GARObjective(groups=pd.array([1, pd.NA, 2])), "1 missing of 3 values, the first in row 1 "),
     ("no day", lambda: GARObjective(groups=np.array(["2026-01-01", "NaT"], "M8[D]")), "1 missing of 2 values, the first in row 1 "),
     ("two outputs", lambda: GARObjective()(Y, np.stack([Y, Y], 1)), "predictions have shape .*fit one model per target"),
     ("negative weight", lambda: GARObjective()(Y, Y, -np.ones(100)), "sample_weight has minimum -1"),
@@ -48,7 +51,7 @@ CASES: tuple[tuple[str, Callable[[], Any], str], ...] = (
     ("alpha", lambda: GARObjective(alpha=-1.0), "alpha=-1.0 is out of range"),
     ("component", lambda: GARObjective(components=("mse",)), "component='mse' is unknown"),  # type: ignore[arg-type]
     ("warm-up", lambda: GARObjective(warm_up=-0.1), "warm_up=-0.1 is out of range"),
-    ("library", lambda: GARBoostRegressor(library="catboost").fit(X, Y), "library='catboost' is unknown"),  # type: ignore[arg-type]
+    ("library", lambda: GARBoostRegressor(library="catboost").fit(X, Y), "library='catboost' is unknown"),
     ("targets", lambda: GARBoostRegressor(library="lightgbm").fit(X, X), "LightGBM trains one target; use library='xgboost'"),
     ("groups to fit", lambda: GARBoostRegressor().fit(X, Y, groups=np.zeros(7)), "groups has 7 values, but there are 100 rows"),
     ("constant to fit", lambda: GARBoostRegressor().fit(X, np.ones(100)), "labels are constant"),
@@ -56,8 +59,8 @@ CASES: tuple[tuple[str, Callable[[], Any], str], ...] = (
     ("half a round", lambda: stopping(early_stopping_rounds=0.5), "early_stopping_rounds=0.5 is not a whole number"),
     ("one row held out", lambda: stopping(10), "validation_fraction=0.1 leaves 1 of 10 rows out .* a larger validation_fraction"),
     ("one row kept", lambda: stopping(5, validation_fraction=0.8), "leaves 4 of 5 rows .* 1 to train on.* a smaller validation_fr"),
-    ("parameter", lambda: GARBoostRegressor(max_depth=-1).fit(X, Y), "xgboost cannot grow these trees: value -1 for .*max_depth"),
-    ("leaves", lambda: GARBoostRegressor(library="lightgbm", max_depth=0).fit(X, Y), r"lightgbm cannot grow .*leaves\) > \(1\)$"),
+    ("parameter", lambda: GARBoostRegressor(max_depth=-1).fit(X, Y), "xgboost cannot train these trees: value -1 for .*max_depth"),
+    ("leaves", lambda: GARBoostRegressor(library="lightgbm", max_depth=0).fit(X, Y), r"lightgbm cannot train .*leaves\) > \(1\)$"),
     ("start", lambda: GARObjective.starting_score(with_nan()), "labels have 2 NaN"),
 )
 
@@ -95,6 +98,17 @@ def test_nan_labels_reach_the_user_as_an_error() -> None:
 
 
 def test_without_the_library_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "lightgbm", None)
+    monkeypatch.setitem(sys.modules, "lightgbm", None)
     with pytest.raises(InputError, match=r"lightgbm is not installed; use pip install 'gar\[boosting\]'"):
         GARBoostRegressor(library="lightgbm").fit(X, Y)
+
+
+def test_pandas_is_not_needed() -> None:
+    """Neither library needs it, and the extra does not install it."""
+    code = (
+        "import sys; sys.modules['pandas'] = None; import numpy as np; from gar.boosting import GARBoostRegressor\n"
+        "x = np.random.default_rng(0).normal(size=(60, 2)); groups = ['a', 'b', 3] * 20\n"
+        "for library in ('xgboost', 'lightgbm'):\n"
+        "    GARBoostRegressor(library=library, n_estimators=2).fit(x, x[:, 0], groups=groups).predict(x)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -127,6 +127,6 @@ def test_bad_input() -> None:
     with pytest.raises(InputError, match="metric='mae' is unknown"):
         EarlyStoppingMetric("mae", library="xgboost")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="library='catboost' is unknown"):
-        EarlyStoppingMetric("gar", library="catboost")  # type: ignore[arg-type]
+        EarlyStoppingMetric("gar", library="catboost")
     with pytest.raises(InputError, match="groups has 200 values, but there are 100 rows"):
         EarlyStoppingMetric("pearson", library="xgboost", groups=groups)(y[:100], pred[:100])

@@ -16,7 +16,7 @@ from benchmarks.boosting import losses_of_rounds, rises
 from gar.boosting import GARObjective
 from gar.boosting.objective import LARGE
 from gar.functional import gar_loss
-from gar_reproduction.data import authors_split
+from gar_reproduction.data.splits import authors_split
 
 ALPHAS = (0.0, 0.1, 0.5, 1.0, 2.0, 10.0, math.inf)
 SETTINGS: tuple[dict[str, Any], ...] = (

@@ -1,4 +1,4 @@
-"""Boosted trees as scikit-learn users meet them."""
+"""Boosted trees as scikit-learn users call them."""
 
 import pickle
 from typing import Any
@@ -61,7 +61,7 @@ def test_weights_count_copies_and_order_does_not_matter(library: Any) -> None:
 
 @BOTH
 def test_groups_see_what_offsets_hide(library: Any) -> None:
-    """Offsets of groups that no feature knows, far larger than the signal: only pairs inside groups show it."""
+    """Offsets of groups are far larger than the signal, and no feature shows them: only pairs inside groups reveal the signal."""
     random = np.random.default_rng(0)
     groups = np.repeat(np.arange(60), 20)
     x = random.normal(size=(1200, 3))
@@ -99,14 +99,14 @@ def linear(rows: int = 300) -> tuple[np.ndarray, np.ndarray]:
 
 @BOTH
 @pytest.mark.parametrize("scale", [1e-4, 1e-5, 1e-9, 1e-200, 1e18, 1e200])
-def test_any_unit_of_the_labels_is_learned(library: Any, scale: float) -> None:
+def test_labels_of_any_scale_are_learned(library: Any, scale: float) -> None:
     x, y = linear()
     pred = model(library).fit(x, scale * y).predict(x) / scale
     assert np.mean((pred - y) ** 2) < 0.03 * y.var()
 
 
 @BOTH
-def test_units_of_powers_of_two_are_the_same_to_the_last_bit(library: Any) -> None:
+def test_scales_of_powers_of_two_are_the_same_to_the_last_bit(library: Any) -> None:
     x, y = linear()
     weight = np.arange(300) % 3
     one, other = (model(library, early_stopping_rounds=20).fit(x, 2.0**-k * y, weight).predict(x) * 2.0**k for k in (20, 50))
@@ -114,12 +114,12 @@ def test_units_of_powers_of_two_are_the_same_to_the_last_bit(library: Any) -> No
 
 
 @BOTH
-def test_a_far_level_is_no_hindrance_and_changes_nothing_else(library: Any) -> None:
+def test_labels_far_from_0_are_centred_and_nothing_else_changes(library: Any) -> None:
     x, y = linear()
     y = np.round(y, 3)
     near, far = model(library).fit(x, y - np.median(y)), model(library).fit(x, y + 1e7)
     np.testing.assert_allclose(far.predict(x) - 1e7, near.predict(x) + np.median(y), atol=1e-3)
-    assert float(far.model_.unit.scale) == 1.0
+    assert float(far.model_.label_scale.scale) == 1.0
 
 
 @BOTH
@@ -127,15 +127,15 @@ def test_a_far_level_is_no_hindrance_and_changes_nothing_else(library: Any) -> N
 def test_ordinary_labels_are_trained_as_they_are(library: Any, scale: float) -> None:
     x, y = linear()
     fitted = model(library).fit(x, scale * (y / y.std() + 1000))
-    assert (float(fitted.model_.unit.level), float(fitted.model_.unit.scale)) == (0.0, 1.0)
+    assert (float(fitted.model_.label_scale.center), float(fitted.model_.label_scale.scale)) == (0.0, 1.0)
 
 
-def test_each_target_has_its_unit() -> None:
+def test_each_target_has_its_scale() -> None:
     x, y = linear()
     fitted = model("xgboost").fit(x, np.column_stack([y, 1e-9 * y, y + 1e8]))
     assert fitted.score(x, np.column_stack([y, 1e-9 * y, y + 1e8])) > 0.97
-    assert fitted.model_.unit.level[0] == 0
-    np.testing.assert_array_equal(fitted.model_.unit.scale == 1, [True, False, True])
+    assert fitted.model_.label_scale.center[0] == 0
+    np.testing.assert_array_equal(fitted.model_.label_scale.scale == 1, [True, False, True])
 
 
 @BOTH

@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from gar import GARRegressor, GARRegressorCV, InputError
-from gar.losses import registry
+from gar.registry import LOSSES
 
 QUICK_CV: dict[str, Any] = {
     "learning_rates": (1e-2, 3e-3),
@@ -25,7 +25,7 @@ QUICK_CV: dict[str, Any] = {
     "epochs": 20,
     "cv": 3,
     "encoding": None,
-    "shortlist": None,
+    "n_finalists": None,
 }
 
 
@@ -39,9 +39,9 @@ def table(rows: int = 120, targets: int = 1) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("estimator", [GARRegressor(epochs=30), GARRegressorCV(**{**QUICK_CV, "epochs": 30})], ids=["one", "cv"])
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning", "ignore:a fold leaves")  # its tables are small
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning", "ignore:a fold has")  # its tables are small
 def test_every_check_of_scikit_learn(estimator: Any) -> None:
-    """With an empty list of expected failures."""
+    """The list of expected failures is empty."""
     results = check_estimator(estimator, expected_failed_checks={})
     assert not [result["check_name"] for result in results if result["status"] in ("failed", "xfail")]
     assert sum(result["status"] == "passed" for result in results) > 50
@@ -69,53 +69,53 @@ def test_cv_predicts_with_the_mean_of_its_winners() -> None:
     x, y = table()
     model = quick(scoring="mae").fit(x, y)
     history = model.history_[32][1]
-    places = [history.of("valid", "mae").reshape(3, -1, 20)[fold].min(1).argmin() + fold * 6 for fold in range(3)]
-    np.testing.assert_array_equal(model.networks_.weights.numpy(), history.best.weights[places].numpy())
+    winners = [history.of("valid", "mae").reshape(3, -1, 20)[fold].min(1).argmin() + fold * 6 for fold in range(3)]
+    np.testing.assert_array_equal(model.networks_.weights.numpy(), history.best.weights[winners].numpy())
     assert model.best_score_ < 0  # errors count negative
     assert np.corrcoef(model.predict(x), y)[0, 1] > 0.95
 
 
-def test_shortlist_of_the_better_encoding() -> None:
+def test_finalists_have_the_better_encoding() -> None:
     """All combinations of both encodings for a sixth of the epochs, and the best few of one of them to the end."""
     x, y = table()
-    model = quick(encoding="auto", shortlist=2).fit(x, y)
+    model = quick(encoding="auto", n_finalists=2).fit(x, y)
     results = model.cv_results_
     assert len(results["params"]) == 2 * 6
     full = np.flatnonzero(results["epochs"] == 20)
     assert sorted(results["epochs"]) == [4] * 10 + [20] * 2
-    assert len({results["params"][place]["encoding"] for place in full}) == 1
+    assert len({results["params"][index]["encoding"] for index in full}) == 1
     assert sorted(results["rank_test_score"][full]) == [1, 2]
     assert {params["encoding"] for params in model.fold_params_} == {model.best_params_["encoding"]}
     assert len(model.history_[32][0]) == 2 * 3
 
 
-def test_shortlist_is_drawn_up_fold_by_fold() -> None:
-    """One fold for all combinations, the others for the better third, and of these the best in full."""
+def test_candidates_are_promoted_from_one_fold_to_all() -> None:
+    """Rungs: one fold for all combinations, the other folds for the better third, and the best of these for all epochs."""
     x, y = table(rows=150)
     cv = [(np.arange(40, 150), np.arange(40)), (np.arange(130), np.arange(130, 150)), (np.arange(90), np.arange(90, 150))]
-    model = quick(encoding="auto", shortlist=1, cv=cv).fit(x, y)
+    model = quick(encoding="auto", n_finalists=1, cv=cv).fit(x, y)
     scores = np.stack([model.cv_results_[f"split{fold}_test_score"] for fold in range(3)])
     tried = np.isfinite(scores)
-    assert tried[1].all()  # it has most rows to learn from
+    assert tried[1].all()  # the fold with most training rows
     assert (tried[0] == tried[2]).all()
     assert tried[0].sum() == 12 // 3
     short = model.cv_results_["epochs"] == 4
-    assert np.argsort(-scores[1])[:3].tolist() == [place for place in np.argsort(-scores[1]) if tried[0, place]][:3]
+    assert np.argsort(-scores[1])[:3].tolist() == [index for index in np.argsort(-scores[1]) if tried[0, index]][:3]
     np.testing.assert_allclose(model.cv_results_["mean_test_score"], np.nanmean(scores, 0))
     ranks = model.cv_results_["rank_test_score"]
     assert ranks[~short].tolist() == [1]
-    assert max(ranks[tried[0]]) == 4  # what was tried on more folds comes first
+    assert max(ranks[tried[0]]) == 4  # candidates tried on more folds come first
 
 
-def test_shortlist_of_a_single_split() -> None:
+def test_finalists_of_a_single_split() -> None:
     x, y = table()
-    model = quick(shortlist=2, cv=[(np.arange(80), np.arange(80, 120))]).fit(x, y)
+    model = quick(n_finalists=2, cv=[(np.arange(80), np.arange(80, 120))]).fit(x, y)
     assert sorted(model.cv_results_["epochs"]) == [4] * 4 + [20] * 2
     assert np.corrcoef(model.predict(x), y)[0, 1] > 0.9
 
 
-def test_waves_fit_what_numbers_alone_do_not() -> None:
-    """Steps of one feature: the choice between encodings is made by rows left out."""
+def test_periodic_features_fit_what_plain_features_do_not() -> None:
+    """Steps of one feature: the encoding is chosen by validation score."""
     x = np.random.default_rng(0).uniform(-2, 2, size=(300, 2))
     y = np.floor(4 * x[:, 0]) % 2 + 0.1 * x[:, 1]
     scores = {encoding: quick(encoding=encoding).fit(x, y).best_score_ for encoding in ("periodic", None)}
@@ -124,7 +124,7 @@ def test_waves_fit_what_numbers_alone_do_not() -> None:
 
 
 @pytest.mark.parametrize("encoding", ["periodic", None])
-def test_refit_on_everything(encoding: str | None) -> None:
+def test_refit_trains_on_all_rows(encoding: str | None) -> None:
     x, y = table()
     model = quick(refit="best", encoding=encoding).fit(x, y)
     alone = GARRegressor(
@@ -139,19 +139,19 @@ def test_refit_on_everything(encoding: str | None) -> None:
     np.testing.assert_allclose(model.predict(x), alone.predict(x))
 
 
-@pytest.mark.parametrize("loss", list(registry))
+@pytest.mark.parametrize("loss", list(LOSSES))
 def test_every_loss_by_name(loss: str) -> None:
     x, y = table()
-    parameter = registry[loss].parameter
+    parameter = LOSSES[loss].parameter
     assert GARRegressor(loss, epochs=60, random_state=0).fit(x, y).score(x, y) > 0.2
     model = quick(loss=loss, learning_rates=(1e-2,), epochs=60).fit(x, y)
     assert model.score(x, y) > 0.2
-    assert len(model.cv_results_["params"]) == max(1, len(registry[loss].grid))
+    assert len(model.cv_results_["params"]) == max(1, len(LOSSES[loss].grid))
     assert parameter is None or parameter in model.best_params_
     assert hasattr(model, "alpha_") == (loss == "gar")
 
 
-def test_grids_of_one_number_and_arrays() -> None:
+def test_grids_may_be_single_values_and_arrays() -> None:
     x, y = table(40)
     single = quick(alphas=1.0, learning_rates=0.01, weight_decays=1e-3, batch_sizes=16, epochs=2).fit(x, y)
     assert len(single.cv_results_["params"]) == 1
@@ -224,7 +224,7 @@ def test_scikit_learn_tools_take_it() -> None:
     assert clone(model).get_params().keys() == model.get_params().keys()
 
 
-def test_it_learns_the_diabetes_table() -> None:
+def test_it_fits_the_diabetes_table() -> None:
     """As well as a linear model at least: R2 of 0.48 to 0.49 by five folds."""
     x, y = load_diabetes(return_X_y=True)
     model = quick(epochs=30)
@@ -232,7 +232,7 @@ def test_it_learns_the_diabetes_table() -> None:
 
 
 @pytest.mark.parametrize("encoding", [None, "periodic"])
-def test_a_feature_that_never_varied_tells_nothing_later(encoding: str | None) -> None:
+def test_a_feature_that_was_constant_in_training_is_ignored_later(encoding: str | None) -> None:
     x, y = table(60)
     x[:, 4] = 0.1
     model = GARRegressor(epochs=5, encoding=encoding, random_state=0).fit(x, y)
@@ -241,8 +241,8 @@ def test_a_feature_that_never_varied_tells_nothing_later(encoding: str | None) -
     np.testing.assert_allclose(model.predict(other), model.predict(x), rtol=1e-6)
 
 
-@pytest.mark.parametrize(("rows", "cv"), [(10, 5), (24, LeaveOneOut())], ids=["ten rows", "one left out"])
-def test_few_rows_left_out_are_scored_by_their_errors(rows: int, cv: Any) -> None:
+@pytest.mark.parametrize(("rows", "cv"), [(10, 5), (24, LeaveOneOut())], ids=["ten rows", "leave one out"])
+def test_few_validation_rows_are_scored_by_mae(rows: int, cv: Any) -> None:
     """Two rows have a correlation of 1 or -1 and one row has none: untrained networks would win."""
     x = np.random.default_rng(0).normal(size=(rows, 3))
     y = x @ [1.0, 2.0, 3.0]
@@ -254,15 +254,15 @@ def test_few_rows_left_out_are_scored_by_their_errors(rows: int, cv: Any) -> Non
     assert quick(cv=2, scoring="pearson").fit(x, y).scoring_ == "pearson"
 
 
-def test_numbers_of_numpy_in_a_grid() -> None:
+def test_numpy_integers_in_a_grid() -> None:
     search = GridSearchCV(GARRegressor(random_state=0), {"epochs": np.arange(2, 4)}, cv=2).fit(X, Y)
     assert search.best_params_["epochs"] in (2, 3)
-    whole, numpy, nothing = (quick(cv=cv, epochs=3, learning_rates=(1e-2,)).fit(X, Y) for cv in (5, np.int64(5), None))
-    np.testing.assert_array_equal(whole.predict(X), numpy.predict(X))
-    np.testing.assert_array_equal(whole.predict(X), nothing.predict(X))
+    python, numpy, default = (quick(cv=cv, epochs=3, learning_rates=(1e-2,)).fit(X, Y) for cv in (5, np.int64(5), None))
+    np.testing.assert_array_equal(python.predict(X), numpy.predict(X))
+    np.testing.assert_array_equal(python.predict(X), default.predict(X))
 
 
-def test_what_failed_to_fit_does_not_predict() -> None:
+def test_an_estimator_whose_fit_failed_does_not_predict() -> None:
     model = GARRegressor(batch_size=0)
     with pytest.raises(InputError):
         model.fit(X, Y)
@@ -282,12 +282,12 @@ X, Y = table(30)
         (lambda: quick(refit="all").fit(X, Y), "refit='all' is unknown"),
         (lambda: quick(preset="icml").fit(X, Y), "preset='icml' is unknown"),
         (lambda: quick(alphas=()).fit(X, Y), "alphas is empty"),
-        (lambda: quick(shortlist=0).fit(X, Y), "shortlist=0 leaves nothing to train"),
+        (lambda: quick(n_finalists=0).fit(X, Y), "n_finalists=0 leaves nothing to train"),
         (lambda: quick(encoding="splines").fit(X, Y), "encoding='splines' is unknown"),
         (lambda: quick(cv=31).fit(X, Y), "cv=31 folds are asked of n_samples=30 rows"),
         (lambda: quick(cv=1).fit(X, Y), "cv=1"),
         (lambda: quick(cv=GroupKFold(3)).fit(X, Y), r"cv=list\(splitter.split\(X, y, groups\)\)"),
-        (lambda: quick().fit(X, np.where(np.arange(30) < 2, Y, np.nan)), "leaves out no row with a label"),
+        (lambda: quick().fit(X, np.where(np.arange(30) < 2, Y, np.nan)), "a fold without a validation row that has a label"),
         (lambda: quick().fit(X, np.ones(30)), "target 0 is 1 in all rows"),
         (lambda: GARRegressor().fit(X, np.full((30, 1), np.nan)), "target 0 has no label at all"),
         (lambda: GARRegressor(hidden_sizes="wide").fit(X, Y), "hidden_sizes='wide' is unknown"),
@@ -310,7 +310,7 @@ def test_misuse_is_explained(misuse: Any, message: str) -> None:
 
 
 @pytest.mark.parametrize("x", [sparse.csr_matrix(X), np.where(X > 1, np.inf, X), [["a"] * 5] * 30], ids=["sparse", "inf", "text"])
-def test_tables_that_are_no_tables_of_numbers(x: Any) -> None:
+def test_unsuitable_tables_are_refused(x: Any) -> None:
     """Sparse, infinite and text: scikit-learn's own errors, before anything is trained."""
     with pytest.raises((TypeError, ValueError)):
         GARRegressor().fit(x, Y)

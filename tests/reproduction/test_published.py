@@ -3,9 +3,9 @@
 import pytest
 
 from gar.errors import InputError
-from gar.metrics import LARGER_IS_BETTER
+from gar.registry import METRICS, PAPER_LOSSES
 from gar_reproduction import published
-from gar_reproduction.names import METHODS, METRICS
+from gar_reproduction.names import TABLE_METRICS
 from gar_reproduction.scores import mean_ranks
 
 TABLES = ("concrete", "wine", "parkinson-total", "parkinson-motor", "superconductivity", "ic50")
@@ -35,9 +35,9 @@ def test_rows_and_columns(table: str) -> None:
 
 def test_every_cell_of_the_first_table() -> None:
     scores = published.scores("table1")
-    assert {key for key in scores if key[0] in TABLES} == {(t, m, x) for t in TABLES for m in METHODS for x in METRICS}
-    assert {method for task, method, _ in scores if task == "agedb-scratch"} == set(METHODS) - {"rnc"}
-    assert {method for task, method, _ in scores if task == "agedb-probe"} == set(METHODS) - {"rnc", "ranksim", "conr"}
+    assert {key for key in scores if key[0] in TABLES} == {(t, m, x) for t in TABLES for m in PAPER_LOSSES for x in TABLE_METRICS}
+    assert {method for task, method, _ in scores if task == "agedb-scratch"} == set(PAPER_LOSSES) - {"rnc"}
+    assert {method for task, method, _ in scores if task == "agedb-probe"} == set(PAPER_LOSSES) - {"rnc", "ranksim", "conr"}
 
 
 def test_spot_values() -> None:
@@ -60,7 +60,7 @@ def test_gains_follow_from_means(table: str) -> None:
     scores = published.scores(table)
     for (task, metric), gains in published.gains(table).items():
         mine, mae = scores[task, "gar", metric].mean, scores[task, "mae", metric].mean
-        gain = 100 * (mine - mae) / mae * (1 if LARGER_IS_BETTER[metric] else -1)
+        gain = 100 * (mine - mae) / mae * METRICS[metric].sign
         assert gain == pytest.approx(gains["gain_over_mae"], abs=0.15 + 100 * 2e-3 / abs(mae)), (task, metric)
 
 
@@ -79,9 +79,9 @@ def test_the_whole_of_the_ablation_is_the_first_table() -> None:
 def test_ranks_follow_from_means() -> None:
     """Ours from the printed means: ties that more digits would break make small differences."""
     scores, ranks = published.scores("ablation"), published.ablation_ranks()
-    keys = [(task, metric) for task in TABLES for metric in METRICS]
+    keys = [(task, metric) for task in TABLES for metric in TABLE_METRICS]
     rows = [{variant: scores[task, variant, metric].mean for variant in ranks} for task, metric in keys]
-    ours = mean_ranks(rows, [LARGER_IS_BETTER[metric] for _, metric in keys])
+    ours = mean_ranks(rows, [METRICS[metric].larger_is_better for _, metric in keys])
     assert ours == pytest.approx(ranks, abs=0.06)
 
 

@@ -7,10 +7,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from gar.errors import InputError
-from gar_reproduction import timing
+from gar_reproduction import folders, timing
+from gar_reproduction.cell import estimated_seconds
 from gar_reproduction.commands.reproduce import reproduce
-from gar_reproduction.estimate import seconds
-from gar_reproduction.experiments import units
+from gar_reproduction.experiments import cells
 from gar_reproduction.names import EXPERIMENTS
 from gar_reproduction.protocol import table_settings
 from tests.reproduction.conftest import small_table
@@ -40,24 +40,24 @@ def test_from_nothing_to_pages(small: None, tmp_path: Path) -> None:
     assert call(*some).output.count("found") == 2
     assert call(*some, "--dry-run").output.count("done") == 2
     assert "table1               2 of 18 " in call("list", "--records", str(records)).output
-    assert "index.html" in call("report", "--records", str(records), "--out", str(out)).output
-    assert "2 of 18 units were run." in (out / "table1.md").read_text()
+    assert "index.md" in call("report", "--records", str(records), "--out", str(out)).output
+    assert "2 of 18 experiment cells were run." in (out / "table1.md").read_text()
 
 
 def test_a_budget_that_is_spent_is_said(small: None, tmp_path: Path) -> None:
     where = ["--records", str(tmp_path / "records"), "--scratch", str(tmp_path / "scratch"), "--workers", "1", "--quiet"]
     said = call("alpha", "--tasks", "concrete", "--budget", "0.0000001", *where).output
     assert "unfinished" in said
-    assert "the same command goes on where it was" in said
+    assert "the same command continues from there" in said
 
 
-def test_all_passes_over_what_an_experiment_does_not_have(small: None, tmp_path: Path) -> None:
+def test_all_skips_what_an_experiment_does_not_have(small: None, tmp_path: Path) -> None:
     said = call("all", "--tasks", "sine", "--methods", "mae", "--records", str(tmp_path), "--dry-run", "--workers", "1").output
     assert "synthetic/sine/mae" in said
     assert "table1/" not in said
 
 
-def test_wrong_names_and_folders_are_told(tmp_path: Path) -> None:
+def test_wrong_names_and_folders_are_errors(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="'iris' is no task of table1"):
         call("table1", "--tasks", "iris", "--records", str(tmp_path))
     with pytest.raises(InputError, match="'gdsb' is no task of runtime"):
@@ -86,13 +86,23 @@ def test_agedb_needs_its_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("GAR_DATA_HOME", str(tmp_path))
     records = ("--records", str(tmp_path / "records"))
     assert "agedb/agedb-probe/gar" in call("agedb", "--dry-run", *records).output
-    assert "passed over" in call("all", "--tasks", "agedb-probe", *records).output
+    assert "skipped" in call("all", "--tasks", "agedb-probe", *records).output
     with pytest.raises(InputError, match=r"agedb\.csv"):
         call("agedb", "--methods", "gar", *records)
 
 
 def test_estimates_grow_with_the_work(small: None) -> None:
-    (unit,) = units("table1", tasks=["concrete"], methods=["gar"])
-    data = unit.load()
-    assert seconds(unit, data, workers=1) == pytest.approx(2 * seconds(unit, data, workers=2))
-    assert seconds(unit, data, workers=1) > 0
+    (cell,) = cells("table1", tasks=["concrete"], methods=["gar"])
+    data = cell.load()
+    assert estimated_seconds(cell, data, workers=1) == pytest.approx(2 * estimated_seconds(cell, data, workers=2))
+    assert estimated_seconds(cell, data, workers=1) > 0
+
+
+def test_records_of_a_clone_are_found_and_elsewhere_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (folders.records_folder() / "table1" / "concrete" / "gar.npz").is_file()
+    monkeypatch.chdir(tmp_path)
+    assert "table1              63 of 63 " in call("list").output
+    monkeypatch.setattr(folders, "_CLONE", tmp_path)
+    with pytest.raises(InputError, match="say where records are: --records FOLDER"):
+        call("list")
+    assert "reproduction/records of the clone" in call("list", "--help").output

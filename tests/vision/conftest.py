@@ -1,4 +1,4 @@
-"""Generated images for all tests of this room, and a small network in the place of ResNet18."""
+"""Generated images for all tests of this package, and a small network instead of ResNet18."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def small_network() -> nn.Module:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is trained in the test is small."""
+    """Replace ResNet18 by the small network."""
     monkeypatch.setattr("gar.vision.modules.resnet18", small_network)
 
 
@@ -36,4 +36,4 @@ def clocks(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def table(clocks: Path) -> ImageTable:
-    return read_images(clocks, number="minutes")
+    return read_images(clocks, target="minutes")

@@ -13,7 +13,7 @@ from gar.vision.modules import ImageModule
 from tests.vision.conftest import small_network
 
 SETTINGS = ImageSettings(loss="ranksim", epochs=3, batch_size=14, size=16)
-"""RankSim draws, so that random numbers matter too; three batches in each epoch."""
+"""RankSim uses random numbers, so that they matter, too; there are three batches in each epoch."""
 
 
 def die() -> None:
@@ -32,18 +32,18 @@ def die_in_step(epoch: int, step: int) -> None:
 
 
 def die_while_writing(name: str, count: int) -> None:
-    """With a part of the file on disk, when it is written for so many times."""
+    """Kill the process with a part of the file on disk, when it is written for the ``count``-th time."""
     original = os.fsync
     seen = 0
 
-    def fsync(number: Any) -> None:
+    def fsync(descriptor: Any) -> None:
         nonlocal seen
-        file = Path(os.readlink(f"/proc/self/fd/{number}"))
+        file = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
         seen += file.name.startswith(name)
         if seen == count:
             os.truncate(file, 1000)
             die()
-        original(number)
+        original(descriptor)
 
     os.fsync = fsync  # type: ignore[assignment]
 
@@ -57,4 +57,4 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     modules.resnet18 = small_network  # type: ignore[attr-defined, assignment]
     MOMENTS[sys.argv[3]]()
-    train_images(read_images(sys.argv[1], number="minutes"), SETTINGS, sys.argv[2], machine=Machine(accelerator="cpu"))
+    train_images(read_images(sys.argv[1], target="minutes"), SETTINGS, sys.argv[2], machine=Machine(accelerator="cpu"))

@@ -37,7 +37,7 @@ class Recorder(lightning.Callback):
 
 def one_step(table_file: str, processes: int) -> tuple[dict[str, Any], bool]:
     """What was found, and whether this is the first process."""
-    table, recorder = read_images(table_file, number="minutes"), Recorder()
+    table, recorder = read_images(table_file, target="minutes"), Recorder()
     torch.manual_seed(0)
     module = ImageRegressor(loss="gar", parameter=0.5, encoder=network())
     trainer = lightning.Trainer(
@@ -54,9 +54,9 @@ def one_step(table_file: str, processes: int) -> tuple[dict[str, Any], bool]:
         use_distributed_sampler=False,
         num_sanity_val_steps=0,
     )
-    place = {"size": 16, "batch_size": 20, "rank": trainer.global_rank, "world": trainer.world_size}
-    trainer.fit(module, training_batches(table, seed=1, **place))
-    (metrics,) = trainer.test(module, evaluation_batches(table, "train", **place), verbose=False)
+    shared = {"size": 16, "batch_size": 20, "rank": trainer.global_rank, "world": trainer.world_size}
+    trainer.fit(module, training_batches(table, seed=1, **shared))
+    (metrics,) = trainer.test(module, evaluation_batches(table, "train", **shared), verbose=False)
     return {**recorder.found, "metrics": metrics}, trainer.is_global_zero
 
 

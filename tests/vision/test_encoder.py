@@ -68,7 +68,7 @@ def test_safetensors(tmp_path: Path) -> None:
     assert torch.equal(load_encoder(tmp_path / "encoder.safetensors").state_dict()["conv1.weight"], weights["conv1.weight"])
 
 
-def test_weights_of_another_network_are_told_by_name_and_shape(tmp_path: Path) -> None:
+def test_weights_of_another_network_are_named_with_their_shapes(tmp_path: Path) -> None:
     weights = resnet18().state_dict()
     weights["stem.weight"] = weights.pop("conv1.weight")
     weights["layer1.0.conv1.weight"] = torch.zeros(64, 64, 1, 1)
@@ -90,14 +90,14 @@ def test_what_is_no_checkpoint(tmp_path: Path) -> None:
     whole = tmp_path / "whole.pt"
     torch.save(resnet18().state_dict(), whole)
     (tmp_path / "cut.pt").write_bytes(whole.read_bytes()[:100_000])
-    for name, said in {
+    for name, message in {
         "text.pt": "cannot be read",
         "empty.pt": "no weights",
         "code.pt": "cannot be read",
         "cut.pt": "cannot be read",
         "none.pt": "is not a file",
     }.items():
-        with pytest.raises(InputError, match=said) as error:
+        with pytest.raises(InputError, match=message) as error:
             load_encoder(tmp_path / name)
         assert name in str(error.value)
         assert "\n" not in str(error.value)
@@ -115,17 +115,17 @@ for name in ("nms", "qnms"):
 }
 ALL = """
 import sys
-from gar.vision import _torchvision
+from gar.vision import torchvision_import
 
 for folder in sys.argv[1:]:
     sys.path.insert(0, folder)
     try:
-        _torchvision.import_torchvision()
-        _torchvision.import_torchvision()
+        torchvision_import.import_torchvision()
+        torchvision_import.import_torchvision()
     except Exception as error:
         print(type(error).__name__, error)
     else:
-        print(sys.modules.pop("torchvision").__file__.startswith(folder), len(_torchvision._DECLARED))
+        print(sys.modules.pop("torchvision").__file__.startswith(folder), len(torchvision_import._DECLARED))
 """
 
 
@@ -138,5 +138,5 @@ def test_torchvision_is_imported_whatever_its_state(tmp_path: Path) -> None:
     whole, odd, missing, broken = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     assert whole == "True 0"
     assert odd == "RuntimeError a fault of another kind"
-    assert missing == "InputError images need torchvision, lightning and pillow; use pip install 'gar[vision]'"
+    assert missing == "InputError images need torchvision, lightning, pandas and pillow; use pip install 'gar[vision]'"
     assert broken == "True 1"

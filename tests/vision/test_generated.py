@@ -1,4 +1,4 @@
-"""The generated dials: what they show, what keeps the number, and how they are written."""
+"""The generated dials: what they show, what keeps their target, and how they are written."""
 
 import csv
 from collections import Counter
@@ -22,7 +22,7 @@ DIAL = Clock(
     rim=0.0,
     face=(0.9, 0.8, 0.7),
     hands=(0.1, 0.0, 0.3),
-    waves=(2.0, 3.0, 0.1, 0.1),
+    texture=(2.0, 3.0, 0.1, 0.1),
 )
 
 
@@ -41,30 +41,30 @@ def face_of(clock: Clock, height: int, width: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("minutes", [0.0, 7.5, 22.0, 45.0, 60.0])
-def test_the_number_is_the_share_of_the_face_that_is_covered(minutes: float) -> None:
+def test_the_target_is_the_share_of_the_face_that_is_covered(minutes: float) -> None:
     clock = replace(DIAL, minutes=minutes)
     assert covered(clock.painted(128), face_of(clock, 128, 128)) == pytest.approx(minutes / 60, abs=0.01)
 
 
-def test_a_flip_keeps_the_number() -> None:
-    """Mirrored, a dial is the dial of the same number that stands on the other side."""
-    right, below, phase, height = DIAL.waves
+def test_a_flip_keeps_the_target() -> None:
+    """A mirrored dial is the dial of the same target on the other side."""
+    right, below, phase, amplitude = DIAL.texture
     other = replace(
-        DIAL, centre=(1 - DIAL.centre[0], DIAL.centre[1]), turn=np.pi - DIAL.turn, waves=(-right, below, phase + right, height)
+        DIAL, centre=(1 - DIAL.centre[0], DIAL.centre[1]), turn=np.pi - DIAL.turn, texture=(-right, below, phase + right, amplitude)
     )
     np.testing.assert_allclose(other.painted(64), DIAL.painted(64)[:, ::-1], atol=1e-12)
     assert other.minutes == DIAL.minutes
 
 
 @pytest.mark.parametrize(("width", "height"), [(64, 64), (96, 72), (72, 96), (48, 64)])
-def test_size_and_proportions_keep_the_number(width: int, height: int) -> None:
+def test_size_and_proportions_keep_the_target(width: int, height: int) -> None:
     image = Image.fromarray(np.round(255 * DIAL.painted(256)).astype(np.uint8))
     resized = np.asarray(image.resize((width, height), Image.Resampling.BOX)) / 255
     assert covered(resized, face_of(DIAL, height, width)) == pytest.approx(DIAL.minutes / 60, abs=0.02)
 
 
 @pytest.mark.parametrize("turn", np.linspace(0.0, 1.0, 4))
-def test_every_quarter_of_a_dial_shows_the_number(turn: float) -> None:
+def test_every_quarter_of_a_dial_shows_the_target(turn: float) -> None:
     clock = replace(DIAL, centre=(0.5, 0.5), turn=float(turn))
     image, inside = clock.painted(128), face_of(clock, 128, 128)
     for rows in (slice(0, 64), slice(64, 128)):
@@ -73,12 +73,12 @@ def test_every_quarter_of_a_dial_shows_the_number(turn: float) -> None:
 
 
 def test_hands_are_darker_than_the_face_in_any_colour() -> None:
-    for place in range(200):
-        clock = Clock.draw(np.random.default_rng([9, place]))
+    for index in range(200):
+        clock = Clock.draw(np.random.default_rng([9, index]))
         assert max(clock.hands) < min(clock.face) - 0.2
 
 
-def test_everything_belongs_to_seed_and_place() -> None:
+def test_images_depend_on_seed_and_index() -> None:
     images, minutes = draw_clocks(6, size=24, seed=3)
     again, same = draw_clocks(4, size=24, seed=3)
     np.testing.assert_array_equal(again, images[:4])
@@ -89,16 +89,16 @@ def test_everything_belongs_to_seed_and_place() -> None:
     assert images.shape == (6, 24, 24, 3)
 
 
-def test_all_numbers_are_equally_likely() -> None:
-    minutes = [Clock.draw(np.random.default_rng([0, place])).minutes for place in range(2000)]
+def test_targets_are_uniformly_distributed() -> None:
+    minutes = [Clock.draw(np.random.default_rng([0, index])).minutes for index in range(2000)]
     assert stats.kstest(minutes, stats.uniform(0, 60).cdf).pvalue > 0.05
     np.testing.assert_allclose(minutes, np.round(minutes, 1))
 
 
-def test_numbers_are_told_by_nothing_but_the_hands() -> None:
-    """Neither place, size nor colours of a dial say anything about its number."""
-    clocks = [Clock.draw(np.random.default_rng([1, place])) for place in range(2000)]
-    traits = [[*c.centre, c.radius, c.turn, c.rim, *c.face, *c.hands, *c.ground, *c.waves] for c in clocks]
+def test_only_the_hands_are_informative() -> None:
+    """Position, size and colours of a dial are uncorrelated with its target."""
+    clocks = [Clock.draw(np.random.default_rng([1, index])) for index in range(2000)]
+    traits = [[*c.centre, c.radius, c.turn, c.rim, *c.face, *c.hands, *c.ground, *c.texture] for c in clocks]
     correlations = np.corrcoef(np.array(traits).T, [c.minutes for c in clocks])[-1, :-1]
     assert np.abs(correlations).max() < 0.08
 
@@ -111,9 +111,9 @@ def test_a_folder_of_images_with_its_table(tmp_path: Path) -> None:
     assert list(rows[0]) == ["minutes", "path", "split"]
     assert Counter(row["split"] for row in rows) == {"train": 14, "val": 2, "test": 4}
     images, minutes = draw_clocks(20, size=16, seed=5)
-    for row, image, number in zip(rows, images, minutes, strict=True):
+    for row, image, target in zip(rows, images, minutes, strict=True):
         np.testing.assert_array_equal(np.asarray(Image.open(table.parent / row["path"])), image)
-        assert float(row["minutes"]) == number
+        assert float(row["minutes"]) == target
 
 
 def test_more_images_keep_the_first_ones_and_their_splits(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A run that is killed goes on, and ends with the weights of one that was not, bit for bit."""
+"""A run that is killed resumes, and ends with the weights of one that was not, bit for bit."""
 
 import signal
 import subprocess

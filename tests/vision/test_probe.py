@@ -9,17 +9,16 @@ import torch
 from torch import nn
 
 from gar.errors import InputError
-from gar.losses import registry
 from gar.metrics import all_metrics
+from gar.registry import LOSSES, PAPER_LOSSES
 from gar.search.grid import Job, SharedData, train_chunk
 from gar.stack import History, Layout, Models, TrainSettings, batch_sizes, row_orders, train
 from gar.vision.defaults import LEARNING_RATES, WEIGHT_DECAYS
 from gar.vision.probe import (
-    PAPER_LOSSES,
-    PROBE_LOSSES,
     Part,
     linear_probe,
     probe_data,
+    probe_losses,
     select_configuration,
 )
 
@@ -47,16 +46,16 @@ def metrics_of(head: nn.Module, part: Part) -> np.ndarray:
         return all_metrics(head(x), y).numpy()
 
 
-def one_by_one(splits: tuple[Part, Part, Part], loss: str, models: Models, place: int, epochs: int) -> tuple[np.ndarray, nn.Linear]:
+def one_by_one(splits: tuple[Part, Part, Part], loss: str, models: Models, index: int, epochs: int) -> tuple[np.ndarray, nn.Linear]:
     """A linear regression as anyone would write it, on the batches that the stack reads."""
     x, y = (torch.as_tensor(values) for values in splits[0])
-    seed = int(models.seed[place])
+    seed = int(models.seed[index])
     torch.manual_seed(seed)
     head = nn.Linear(x.shape[1], y.shape[1], dtype=torch.float64)
-    rate, decay = float(models.learning_rate[place]), float(models.weight_decay[place])
+    rate, decay = float(models.learning_rate[index]), float(models.weight_decay[index])
     optimizer = torch.optim.SGD(head.parameters(), lr=rate, momentum=0.9, weight_decay=decay)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs)
-    criterion = registry[loss].build(None if models.parameter is None else float(models.parameter[place]))
+    criterion = LOSSES[loss].build(None if models.parameter is None else float(models.parameter[index]))
     orders, history = row_orders(seed, 0, len(x)), []
     for _ in range(epochs):
         for rows in torch.from_numpy(next(orders)).split(batch_sizes(len(x), 32, drop_last=False)):
@@ -69,16 +68,16 @@ def one_by_one(splits: tuple[Part, Part, Part], loss: str, models: Models, place
 
 
 @pytest.mark.parametrize("targets", [1, 2])
-@pytest.mark.parametrize("loss", PROBE_LOSSES)
+@pytest.mark.parametrize("loss", probe_losses())
 def test_a_stack_equals_linear_regressions_one_by_one(loss: str, targets: int) -> None:
     splits = parts(targets=targets)
     found = linear_probe(*splits, loss=loss, **SMALL, dtype=torch.float64)
-    assert len(found.models) == 8 * max(1, len(registry[loss].grid))
-    for place in range(len(found.models)):
-        metrics, head = one_by_one(splits, loss, found.models, place, SMALL["epochs"])
-        np.testing.assert_allclose(found.history.metrics[place], metrics, rtol=1e-9, atol=1e-9)
-        if found.history.best_epoch[place] == SMALL["epochs"] - 1:
-            kept = found.history.best.module(place)[0]
+    assert len(found.models) == 8 * max(1, len(LOSSES[loss].grid))
+    for index in range(len(found.models)):
+        metrics, head = one_by_one(splits, loss, found.models, index, SMALL["epochs"])
+        np.testing.assert_allclose(found.history.metrics[index], metrics, rtol=1e-9, atol=1e-9)
+        if found.history.best_epoch[index] == SMALL["epochs"] - 1:
+            kept = found.history.best.module(index)[0]
             assert isinstance(kept, nn.Linear)
             torch.testing.assert_close(kept.weight, head.weight, rtol=1e-9, atol=1e-9)
             torch.testing.assert_close(kept.bias, head.bias, rtol=1e-9, atol=1e-9)
@@ -97,13 +96,13 @@ def test_neighbours_change_no_bit(chunk: int, dtype: torch.dtype) -> None:
     assert torch.equal(cut.final.weights.nan_to_num(), whole.final.weights.nan_to_num())
 
 
-@pytest.mark.parametrize("loss", PAPER_LOSSES)
+@pytest.mark.parametrize("loss", [name for name in PAPER_LOSSES if name in probe_losses()])
 def test_every_method_finds_what_is_linear(loss: str) -> None:
     found = linear_probe(*parts(300, 60, 80), loss=loss, seeds=(1, 2), epochs=30)
-    assert len(found.models) == 2 * len(LEARNING_RATES) * len(WEIGHT_DECAYS) * max(1, len(registry[loss].grid))
+    assert len(found.models) == 2 * len(LEARNING_RATES) * len(WEIGHT_DECAYS) * max(1, len(LOSSES[loss].grid))
     assert found.best.mean("test", "r2") > 0.98
     assert found.best.of("test", "mae").shape == (2,)
-    assert (found.parameter is None) == (registry[loss].parameter is None)
+    assert (found.parameter is None) == (LOSSES[loss].parameter is None)
     assert found.learning_rate in LEARNING_RATES
     assert found.weight_decay in WEIGHT_DECAYS
 

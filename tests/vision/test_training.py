@@ -1,4 +1,4 @@
-"""Whole runs with a small network: what they leave, how they go on, and how they fail."""
+"""Whole runs with a small network: what they write, how they resume, and how they fail."""
 
 import csv
 import errno
@@ -13,9 +13,10 @@ import pytest
 import torch
 
 from gar.errors import InputError
-from gar.metrics import METRICS, all_metrics
+from gar.metrics import all_metrics
+from gar.registry import METRICS
 from gar.vision import ImageRegressor, ImageSettings, ImageTable, Machine, train_images, train_study
-from gar.vision.study import summed_up
+from gar.vision.training import summarise_runs
 from gar.vision.views import evaluation_batches
 from tests.vision.conftest import small_network
 
@@ -54,10 +55,10 @@ def test_a_run_keeps_its_best_epoch_and_tests_it(table: ImageTable, tmp_path: Pa
     assert list(result["test"]) == list(METRICS)
     assert json.loads((tmp_path / "result.json").read_text()) == result
     regressor = ImageRegressor.load_from_checkpoint(tmp_path / "best.ckpt", encoder=small_network(), map_location="cpu").eval()
-    (views, numbers, _), *none = evaluation_batches(table, "test", size=16, batch_size=12)
+    (views, targets, _), *none = evaluation_batches(table, "test", size=16, batch_size=12)
     assert not none
     with torch.no_grad():
-        values = all_metrics(regressor(views[:, 0]).squeeze(-1), numbers)
+        values = all_metrics(regressor(views[:, 0]).squeeze(-1), targets)
     assert list(result["test"].values()) == pytest.approx(values.tolist(), rel=1e-4)
 
 
@@ -70,22 +71,22 @@ def test_pretraining_leaves_an_encoder(table: ImageTable, tmp_path: Path) -> Non
 
 def test_a_finished_run_is_only_read(table: ImageTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = train(table, tmp_path)
-    monkeypatch.setattr(ImageRegressor, "loss_of", None)
+    monkeypatch.setattr(ImageRegressor, "batch_loss", None)
     assert train(table, tmp_path) == result
     (tmp_path / "result.json").unlink()  # killed after the last epoch: all is there but the result
     assert train(table, tmp_path) == result
 
 
-def test_another_run_does_not_go_on_in_its_folder(table: ImageTable, tmp_path: Path) -> None:
+def test_another_run_does_not_resume_in_its_folder(table: ImageTable, tmp_path: Path) -> None:
     train(table, tmp_path, epochs=1)
     with pytest.raises(InputError, match=r"holds a run with epochs 1, not 3; seed 0, not 5\. Choose another folder"):
         train(table, tmp_path, seed=5)
-    changed = ImageTable(root=table.root, paths=table.paths, numbers=table.numbers + 1, splits=table.splits)
+    changed = ImageTable(root=table.root, paths=table.paths, targets=table.targets + 1, splits=table.splits)
     with pytest.raises(InputError, match="holds a run with table"):
         train(changed, tmp_path, epochs=1)
 
 
-def test_raw_numbers_are_trained_on_as_they_are(table: ImageTable, tmp_path: Path) -> None:
+def test_raw_targets_are_not_standardised(table: ImageTable, tmp_path: Path) -> None:
     train(table, tmp_path / "raw", epochs=1, standardise=False)
     train(table, tmp_path / "scaled", epochs=1)
     assert weights_in(tmp_path / "raw/last.ckpt")["head.deviation"] == 1.0
@@ -93,7 +94,7 @@ def test_raw_numbers_are_trained_on_as_they_are(table: ImageTable, tmp_path: Pat
 
 
 def fail_at(monkeypatch: pytest.MonkeyPatch, name: str, count: int) -> None:
-    """The disk is full when a file of this name is written for so many times."""
+    """Fill the disk when a file of this name is written for the ``count``-th time."""
     original, seen = Path.open, 0
 
     def opened(self: Path, *arguments: Any, **more: Any) -> Any:
@@ -136,7 +137,7 @@ def test_a_run_that_diverges_ends(table: ImageTable, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"batch_size": 43}, "batch_size=43, but there are 42 training images"),
         ({"loss": "l1"}, "loss='l1'"),
@@ -146,10 +147,10 @@ def test_a_run_that_diverges_ends(table: ImageTable, tmp_path: Path) -> None:
         ({"epochs": 0}, "epochs=0 is too small"),
     ],
 )
-def test_wrong_settings(table: ImageTable, tmp_path: Path, changes: dict[str, Any], said: str) -> None:
+def test_wrong_settings(table: ImageTable, tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as error:
         train(table, tmp_path / "run", **changes)
-    assert said in str(error.value)
+    assert message in str(error.value)
     assert not (tmp_path / "run").exists()
 
 
@@ -177,9 +178,9 @@ def test_a_study_chooses_by_validation_over_seeds(table: ImageTable, tmp_path: P
         for rate in (1e-4, 0.1)
         for seed in (1, 2)
     ]
-    told: list[bool] = []
-    rows = train_study(table, runs, tmp_path, machine=CPU, tell=lambda settings, result: told.append(result is None))
-    assert told == [True, False] * 4
+    called: list[bool] = []
+    rows = train_study(table, runs, tmp_path, machine=CPU, callback=lambda settings, result: called.append(result is None))
+    assert called == [True, False] * 4
     assert [(row["learning_rate"], row["seeds"]) for row in rows] == [(1e-4, [1, 2]), (0.1, [1, 2])]
     assert json.loads((tmp_path / "results.json").read_text()) == rows
     best = min(rows, key=lambda row: row["val"]["mae"][0])
@@ -189,8 +190,8 @@ def test_a_study_chooses_by_validation_over_seeds(table: ImageTable, tmp_path: P
     shutil.rmtree(tmp_path / rows[0]["runs"][0])
 
 
-def test_what_failed_is_not_chosen() -> None:
+def test_failed_configurations_are_not_chosen() -> None:
     settings = {"loss": "gar", "parameter": 1.0, "weight_decay": 0.0}
     values = {0.1: math.nan, 0.2: 3.0, 0.3: 2.0}
     results = [{"name": "", "settings": {**settings, "learning_rate": r, "seed": 1}, "val": {"mae": v}} for r, v in values.items()]
-    assert [row["chosen"] for row in summed_up(results)] == [False, False, True]
+    assert [row["chosen"] for row in summarise_runs(results)] == [False, False, True]

@@ -9,15 +9,15 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from gar.vision import ImageTable
-from gar.vision.views import Batch, augmentation, evaluation, evaluation_batches, training_batches
+from gar.vision.views import ImageBatch, augmentation, evaluation, evaluation_batches, training_batches
 
 
-def epoch_of(batches: DataLoader[Batch], epoch: int) -> list[Batch]:
+def epoch_of(batches: DataLoader[ImageBatch], epoch: int) -> list[ImageBatch]:
     batches.sampler.set_epoch(epoch)  # type: ignore[attr-defined]
     return list(batches)
 
 
-def by_row(samples: list[Batch]) -> dict[int, Tensor]:
+def by_row(samples: list[ImageBatch]) -> dict[int, Tensor]:
     return {int(row): view for views, _, rows in samples for view, row in zip(views, rows, strict=True)}
 
 
@@ -32,7 +32,7 @@ def test_views_depend_on_seed_epoch_and_row_alone(table: ImageTable) -> None:
         assert all(not torch.equal(view, other[row]) for row, view in by_row(few).items())
 
 
-def test_global_random_numbers_are_left_alone(table: ImageTable) -> None:
+def test_the_global_random_state_is_unchanged(table: ImageTable) -> None:
     state = torch.get_rng_state()
     samples = training_batches(table, size=32, batch_size=42, seed=1).dataset
     samples[0, 0]
@@ -41,11 +41,11 @@ def test_global_random_numbers_are_left_alone(table: ImageTable) -> None:
 
 def test_two_views_of_every_image_that_fills_a_batch(table: ImageTable) -> None:
     samples = epoch_of(training_batches(table, size=24, batch_size=16, seed=1), 0)
-    assert [views.shape for views, _, _ in samples] == [(16, 2, 3, 24, 24)] * 2  # of 42 images, ten are left out
+    assert [views.shape for views, _, _ in samples] == [(16, 2, 3, 24, 24)] * 2  # of 42 images, ten are dropped
     assert not torch.equal(samples[0][0][:, 0], samples[0][0][:, 1])
-    _, numbers = table.part("train")
+    _, targets = table.part("train")
     for _, labels, rows in samples:
-        assert torch.equal(labels, torch.tensor(numbers, dtype=torch.float32)[rows])
+        assert torch.equal(labels, torch.tensor(targets, dtype=torch.float32)[rows])
 
 
 @pytest.mark.parametrize("world", [1, 2, 4])
@@ -53,8 +53,8 @@ def test_processes_share_a_batch(table: ImageTable, world: int) -> None:
     """The joined batch is the same however many share it; when evaluating, all rows are seen and shares are equally long."""
     whole = epoch_of(training_batches(table, size=16, batch_size=8, seed=1), 2)
     shares = [epoch_of(training_batches(table, size=16, batch_size=8, seed=1, rank=rank, world=world), 2) for rank in range(world)]
-    for number, batch in enumerate(whole[:5]):
-        rows = {int(row) for share in shares for row in share[number][2]}
+    for index, batch in enumerate(whole[:5]):
+        rows = {int(row) for share in shares for row in share[index][2]}
         assert rows == set(batch[2].tolist())
     seen = [list(evaluation_batches(table, "test", size=16, batch_size=8, rank=rank, world=world)) for rank in range(world)]
     assert len({len(share) for share in seen}) == 1
@@ -90,7 +90,7 @@ def test_augmentation_is_the_papers() -> None:
     assert 0.08 < untouched < 0.25  # neither jittered (0.2) nor grey (0.8), and part of the crop
 
 
-def test_files_are_read_when_asked_for(table: ImageTable, tmp_path: Path) -> None:
-    lost = ImageTable(root=tmp_path, paths=table.paths, numbers=table.numbers, splits=table.splits)
+def test_files_are_read_lazily(table: ImageTable, tmp_path: Path) -> None:
+    lost = ImageTable(root=tmp_path, paths=table.paths, targets=table.targets, splits=table.splits)
     with pytest.raises(FileNotFoundError, match=str(tmp_path)):
         next(iter(evaluation_batches(lost, "val", size=16, batch_size=4)))

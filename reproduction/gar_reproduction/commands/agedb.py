@@ -6,65 +6,56 @@ from typing import Any
 import click
 
 from gar.app.commands.vision import (
-    grids_of,
-    learning_options,
+    loss_grids,
     loss_options,
     machine_options,
     probe_options,
     run_probe,
     run_training,
+    training_options,
 )
-from gar_reproduction.agedb_images import (
-    BATCH_SIZE,
-    DECAYS,
-    ENCODER_DECAY,
-    ENCODER_RATE,
-    EPOCHS,
-    RATES,
-    SEEDS,
-    TEMPERATURE,
-    agedb_table,
-)
+from gar_reproduction import agedb as paper
 
-_GRID = {"learning_rates": RATES, "weight_decays": DECAYS}
+_SIZE: dict[str, Any] = {"epochs": paper.EPOCHS, "batch_size": paper.BATCH_SIZE}
+_GRID = {"learning_rates": paper.RATES, "weight_decays": paper.DECAYS}
 _DATA = click.option("--data-dir", type=click.Path(path_type=Path), help="Data folder [default: see 'gar data path'].")
 
 
 @click.group()
 def agedb() -> None:
-    """The paper's experiments on AgeDB: how old is a person in a photograph?
+    """Predict ages from photographs: the paper's experiments on AgeDB.
 
-    The images are given by their owners on request ('gar data info agedb'). They belong into agedb/AgeDB in the data folder, with
-    the list agedb/agedb.csv. Every epoch is kept: the same command goes on where it was interrupted.
+    The owners give the images on request ('gar data info agedb'). Put them into agedb/AgeDB in the data folder, with
+    the list agedb/agedb.csv. Every epoch has a checkpoint: the same command continues an interrupted training.
     """
 
 
 @agedb.command()
 @_DATA
 @loss_options("gar", alpha="0.1")
-@learning_options(
-    "gar-agedb/scratch", epochs=EPOCHS, batch_size=BATCH_SIZE, learning_rates=(0.2,), weight_decays=(1e-4,), seeds=SEEDS
-)
+@training_options("gar-agedb/scratch", learning_rates=(0.2,), weight_decays=(1e-4,), seeds=paper.SEEDS, **_SIZE)
 @click.option("--grid", is_flag=True, help="Try the paper's six learning rates and four decays instead.")
 @machine_options
 def scratch(data_dir: Path | None, grid: bool, **given: Any) -> None:
     """Train ResNet18 from scratch."""
     chosen = {**given, **_GRID} if grid else given
-    run_training(agedb_table(data_dir), grids_of(chosen, gar=(0.1,)), standardise=False, given=chosen)
+    run_training(paper.agedb_table(data_dir), loss_grids(chosen, gar=(0.1,)), standardise=False, given=chosen)
 
 
 @agedb.command()
 @_DATA
 @click.option(
-    "--temperature", type=click.FloatRange(min=0, min_open=True), default=TEMPERATURE, show_default=True, help="Of the contrast."
+    "--temperature",
+    type=click.FloatRange(min=0, min_open=True),
+    default=paper.TEMPERATURE,
+    show_default=True,
+    help="Of the contrast.",
 )
-@learning_options(
-    "gar-agedb/encoder", epochs=EPOCHS, batch_size=BATCH_SIZE, learning_rates=(ENCODER_RATE,), weight_decays=(ENCODER_DECAY,)
-)
+@training_options("gar-agedb/encoder", learning_rates=(paper.ENCODER_RATE,), weight_decays=(paper.ENCODER_DECAY,), **_SIZE)
 @machine_options
 def pretrain(data_dir: Path | None, temperature: float, **given: Any) -> None:
     """Train an encoder by Rank-N-Contrast."""
-    run_training(agedb_table(data_dir), {"rnc": (temperature,)}, standardise=False, given=given)
+    run_training(paper.agedb_table(data_dir), {"rnc": (temperature,)}, standardise=False, given=given)
 
 
 @agedb.command()
@@ -76,4 +67,4 @@ def probe(data_dir: Path | None, checkpoint: Path, **given: Any) -> None:
 
     CHECKPOINT is the folder of a run of 'gar agedb pretrain', or a file with weights of a ResNet18.
     """
-    run_probe(agedb_table(data_dir), checkpoint, given)
+    run_probe(paper.agedb_table(data_dir), checkpoint, given)

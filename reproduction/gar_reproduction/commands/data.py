@@ -5,14 +5,21 @@ import textwrap
 
 import click
 
-from gar.app.commands.values import DataName
+from gar_reproduction.data import files
+from gar_reproduction.data.catalog import describe
+from gar_reproduction.data.catalog import names as catalog_names
+from gar_reproduction.folders import data_home
 
 _WIDTH = 120
 
 
+def _known_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    return [name for name in catalog_names() if name.startswith(incomplete)]
+
+
 @click.group()
 def data() -> None:
-    """Data sets of the paper: what they are, where they are, and how to get them.
+    """Describe, find and download the data sets of the paper.
 
     Files are kept in the folder that GAR_DATA_HOME names, or else in the user's cache folder.
     """
@@ -20,23 +27,18 @@ def data() -> None:
 
 @data.command("list")
 def list_sets() -> None:
-    """All data sets, and whether their files are here."""
-    from gar_reproduction.data import available, describe, names
-
-    for name in names():
+    """List all data sets, and whether their files are here."""
+    for name in catalog_names():
         entry = describe(name)
-        state = "ready" if available(name) else "not here"
+        state = "ready" if files.available(name) else "not here"
         size = f"{entry.rows} x {entry.features}"
         click.echo(f"{name:<18} {size:>15}  {len(entry.targets):>2} {_plural(entry.targets):<8} {state:<9} {entry.title}")
 
 
 @data.command()
-@click.argument("name", type=DataName())
+@click.argument("name", shell_complete=_known_names)
 def info(name: str) -> None:
-    """What a data set is: size, licence, citation, and what to know about it."""
-    from gar_reproduction.data import available, data_home, describe
-    from gar_reproduction.data.home import notes_on
-
+    """Describe a data set: size, licence, citation, and what to know about it."""
     entry = describe(name)
     lines = {
         "name": entry.name,
@@ -48,42 +50,36 @@ def info(name: str) -> None:
         "citation": entry.citation,
         "homepage": entry.homepage,
         "files": ", ".join(str(data_home() / file.path) for file in entry.files) or f"none: it is {entry.origin}",
-        "state": "ready" if available(name) else "not here",
+        "state": "ready" if files.available(name) else "not here",
     }
     click.echo(click.style(entry.title, bold=True))
-    for label, text in [*lines.items(), *(("note", note) for note in notes_on(entry))]:
+    for label, text in [*lines.items(), *(("note", note) for note in files.notes_on(entry))]:
         click.echo(textwrap.fill(f"{label + ':':<10} {text}", width=_WIDTH, subsequent_indent=" " * 11))
 
 
 @data.command()
-@click.argument("names", type=DataName(), nargs=-1, required=True, metavar="NAME...")
+@click.argument("names", shell_complete=_known_names, nargs=-1, required=True, metavar="NAME...")
 def fetch(names: tuple[str, ...]) -> None:
-    """Download data sets, check them and keep them in the data folder."""
-    from gar_reproduction.data import describe
-    from gar_reproduction.data import fetch as fetch_files
-
+    """Download data sets into the data folder, checksums verified."""
     for name in names:
-        describe(name)  # a wrong name is told before anything is downloaded
+        describe(name)  # a wrong name is an error before anything is downloaded
     for name in names:
-        files = fetch_files(name, progress=_show)
-        for file in files:
+        found = files.fetch(name, progress=_show)
+        for file in found:
             click.echo(f"{name}: {file}")
-        if not files:
+        if not found:
             click.echo(f"{name}: nothing to fetch, it is {describe(name).origin}")
 
 
 @data.command()
-@click.argument("name", type=DataName(), required=False)
+@click.argument("name", shell_complete=_known_names, required=False)
 def path(name: str | None) -> None:
-    """The data folder, or that of one data set."""
-    from gar_reproduction.data import data_home
-    from gar_reproduction.data import path as path_of
-
-    click.echo(data_home() if name is None else path_of(name))
+    """Show the data folder, or that of one data set."""
+    click.echo(data_home() if name is None else files.path(name))
 
 
 def _show(received: int, total: int | None) -> None:
-    """One line that changes, on a terminal only."""
+    """Show the progress of a download in one line, on a terminal only."""
     stream = sys.stderr
     if stream.isatty():
         whole = "" if total is None else f" of {total / 1e6:.1f}"

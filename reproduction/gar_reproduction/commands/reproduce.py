@@ -1,54 +1,55 @@
 """``gar reproduce``: the paper's experiments, and pages of their records."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from gar.app.commands.values import CommaList, backend_options
-from gar_reproduction.names import EXPERIMENTS, METHODS, TASKS
+from gar.registry import PAPER_LOSSES
+from gar_reproduction.folders import records_folder, scratch_folder
+from gar_reproduction.names import EXPERIMENTS, TASKS
 
 if TYPE_CHECKING:
-    from gar_reproduction.running import Session, State
+    from gar.search import RunContext
+    from gar_reproduction.cell import Cell
     from gar_reproduction.studies import Study
-    from gar_reproduction.unit import Unit
 
 F = TypeVar("F", bound=Callable[..., Any])
-_RECORDS = click.option(
-    "--records",
-    type=click.Path(path_type=Path, file_okay=False),
-    default="records",
-    show_default=True,
-    help="Folder of the small files that results are kept in.",
+_FOLDER = click.Path(path_type=Path, file_okay=False)
+
+
+def _folder_option(name: str, default: Callable[[], Path], where: str, text: str) -> Callable[[F], F]:
+    return click.option(name, type=_FOLDER, default=default, show_default=where, help=text)
+
+
+_RECORDS = _folder_option(
+    "--records", records_folder, "reproduction/records of the clone", "Folder of the records of finished experiment cells."
 )
 
 
 @click.group()
 def reproduce() -> None:
-    """Run the paper's experiments, and hold our numbers against the published ones.
+    """Run the paper's experiments, and compare our scores with the published ones.
 
-    What is finished is kept in small records; a command that is interrupted goes on where it was. 'all' runs everything.
+    Each finished experiment cell (one method on one task) has a small record; an interrupted command continues where it was.
+    'all' runs everything.
     """
 
 
 def _running_options(command: F) -> F:
     decorators = [
         click.option("--tasks", type=CommaList(str, "tasks", TASKS), help="Only these [default: all]."),
-        click.option("--methods", type=CommaList(str, "methods", METHODS), help="Only these [default: all]."),
+        click.option("--methods", type=CommaList(str, "methods", PAPER_LOSSES), help="Only these [default: all]."),
         click.option("--workers", type=int, default=-1, show_default=True, help="Processes; -1 is one per core."),
         backend_options,
-        click.option(
-            "--budget", type=click.FloatRange(min=0, min_open=True), metavar="MIN", help="Minutes; then stop, to go on later."
-        ),
+        click.option("--budget", type=click.FloatRange(min=0, min_open=True), metavar="MIN", help="Stop after this many minutes."),
         _RECORDS,
-        click.option(
-            "--scratch",
-            type=click.Path(path_type=Path, file_okay=False),
-            help="Folder for unfinished work [default: in the user's cache folder].",
-        ),
+        _folder_option("--scratch", scratch_folder, "in the user's cache folder", "Folder of unfinished work."),
         click.option("--dry-run", is_flag=True, help="Show what would be run, and about how long it takes."),
         click.option("--quiet", is_flag=True, help="No progress line."),
     ]
@@ -58,74 +59,66 @@ def _running_options(command: F) -> F:
 
 
 def _add(name: str, summary: str) -> None:
-    """A command for an experiment, or for all."""
+    """Add the command of an experiment, or of all."""
 
     @reproduce.command(name, help=summary, short_help=summary)
     @_running_options
     def run(**given: Any) -> None:
-        _run(list(EXPERIMENTS) if name == "all" else [name], **given)
+        _run(list(EXPERIMENTS) if name == "all" else [name], given)
 
 
 for _name, _summary in {**EXPERIMENTS, "all": "All of these, one after another."}.items():
     _add(_name, _summary)
 
 
-def _run(
-    experiments: Sequence[str],
-    *,
-    tasks: tuple[str, ...] | None,
-    methods: tuple[str, ...] | None,
-    workers: int,
-    backend: str,
-    address: str | None,
-    budget: float | None,
-    records: Path,
-    scratch: Path | None,
-    dry_run: bool,
-    quiet: bool,
-) -> None:
-    from gar.search import parallel_backend
-    from gar_reproduction.running import Session, default_scratch
+@dataclass(frozen=True)
+class _Request:
+    """The options of a command."""
 
+    records: Path
+    context: "RunContext"
+    tasks: tuple[str, ...]
+    methods: tuple[str, ...]
+    is_dry: bool
+    is_strict: bool
+    """Whether an unknown task or method is an error; 'all' ignores what an experiment does not have."""
+
+
+def _run(experiments: Sequence[str], given: Mapping[str, Any]) -> None:
+    from gar.search import RunContext, parallel_backend
+    from gar_reproduction.experiments import CELL_EXPERIMENTS
+
+    records, workers, budget, is_dry = (given[name] for name in ("records", "workers", "budget", "dry_run"))
     deadline = None if budget is None else time.monotonic() + 60 * budget
-    session = Session(records=records, scratch=scratch or default_scratch(), workers=workers, progress=not quiet, deadline=deadline)
-    with nullcontext() if dry_run else parallel_backend(backend, address=address, workers=workers):
-        is_done = all(_run_experiment(name, tasks or (), methods or (), session, experiments, dry_run) for name in experiments)
+    context = RunContext(records=given["scratch"], workers=workers, progress=not given["quiet"], deadline=deadline)
+    request = _Request(records, context, given["tasks"] or (), given["methods"] or (), is_dry, is_strict=len(experiments) == 1)
+    with nullcontext() if is_dry else parallel_backend(given["backend"], address=given["address"], workers=workers):
+        is_done = all((_run_cells if name in CELL_EXPERIMENTS else _run_studies)(name, request) for name in experiments)
     if not is_done:
-        click.echo("Time was up. What is finished is kept; the same command goes on where it was.")
-    elif not dry_run:
-        click.echo(f"Records: {records} (make pages of them: gar reproduce report --records {records})")
+        click.echo("The time is up. What is finished is recorded; the same command continues from there.")
+    elif not is_dry:
+        click.echo(f"Records: {records} (render their pages: gar reproduce report --records {records})")
 
 
-def _run_experiment(
-    name: str, tasks: tuple[str, ...], methods: tuple[str, ...], session: "Session", among: Sequence[str], dry_run: bool
-) -> bool:
-    """False if time was up before it was done."""
-    from gar_reproduction.experiments import UNIT_EXPERIMENTS, units
+def _run_cells(experiment: str, request: _Request) -> bool:
+    """Return False if the time was up before all cells were done."""
+    from gar_reproduction.execution import run_cells
+    from gar_reproduction.experiments import cells
 
-    strict = len(among) == 1  # 'all' passes over a task that an experiment does not have
-    if name not in UNIT_EXPERIMENTS:
-        return _run_studies(name, tasks, methods, session, dry_run=dry_run, strict=strict)
-    return _run_units(name, units(name, tasks=tasks, methods=methods, strict=strict), session, dry_run=dry_run)
-
-
-def _run_units(experiment: str, found: Sequence["Unit"], session: "Session", *, dry_run: bool) -> bool:
-    """False if time was up before all were done."""
-    from gar_reproduction.running import run_units
-
-    if dry_run:
-        _show_plan(found, session)
+    found = cells(experiment, tasks=request.tasks, methods=request.methods, strict=request.is_strict)
+    if request.is_dry:
+        _show_plan(found, request)
         return True
-    is_done = run_units(found, session, _tell)
-    _show_scores(experiment, [unit for unit in found if unit.keeps != "curve"], session.records)
+    is_done = run_cells(found, request.records, request.context, lambda cell, state: click.echo(f"{cell.name:<44} {state}"))
+    _show_scores(experiment, [cell for cell in found if cell.recorded != "curve"], request.records)
     return is_done
 
 
-def _show_scores(experiment: str, found: Sequence["Unit"], records: Path) -> None:
-    """What was run, beside the paper's numbers where it has them."""
+def _show_scores(experiment: str, found: Sequence["Cell"], records: Path) -> None:
+    """Show the scores of what was run, beside the paper's where it has any."""
     from gar_reproduction.pages.blocks import plain
-    from gar_reproduction.pages.numbers import read_scores
-    from gar_reproduction.pages.tables import legend, score_table
+    from gar_reproduction.pages.score_tables import legend, score_table
+    from gar_reproduction.scores import read_scores
 
     scores = read_scores(records, experiment, found)
     for task in scores.run_tasks:
@@ -134,27 +127,22 @@ def _show_scores(experiment: str, found: Sequence["Unit"], records: Path) -> Non
         click.echo(f"\n{legend(scores)}")
 
 
-def _tell(unit: "Unit", state: "State") -> None:
-    click.echo(f"{unit.name:<44} {state}")
-
-
-def _show_plan(found: Sequence["Unit"], session: "Session") -> None:
-    """Every unit with its runs, operations and estimated time, and what is to be done in all."""
+def _show_plan(found: Sequence["Cell"], request: _Request) -> None:
+    """Show every cell with its models, operations and estimated time, and the time that is left in all."""
     import joblib
 
-    from gar_reproduction.digest import read_digest
-    from gar_reproduction.estimate import seconds
-    from gar_reproduction.unit import flops
+    from gar_reproduction.cell import estimated_seconds, flops
+    from gar_reproduction.summary import read_summary
 
-    workers, left = joblib.effective_n_jobs(session.workers), 0.0
-    click.echo(f"{'unit':<44} {'runs':>6} {'TFLOP':>9} {'minutes':>9}  state")
-    for unit in found:
-        data = unit.load()
-        is_done = read_digest(session.records, unit, key=unit.key(data)) is not None
-        minutes = seconds(unit, data, workers=workers) / 60
+    workers, left = joblib.effective_n_jobs(request.context.workers), 0.0
+    click.echo(f"{'experiment cell':<44} {'models':>6} {'TFLOP':>9} {'minutes':>9}  state")
+    for cell in found:
+        data = cell.load()
+        is_done = read_summary(request.records, cell, key=cell.key(data)) is not None
+        minutes = estimated_seconds(cell, data, workers=workers) / 60
         left += 0.0 if is_done else minutes
-        state = "done" if is_done else "to do"
-        click.echo(f"{unit.name:<44} {len(unit.models):>6} {flops(unit, data) / 1e12:>9.2f} {minutes:>9.1f}  {state}")
+        work = flops(data, cell.models, cell.settings) / 1e12
+        click.echo(f"{cell.name:<44} {len(cell.models):>6} {work:>9.2f} {minutes:>9.1f}  {'done' if is_done else 'to do'}")
     click.echo(f"To do: about {left:.0f} minutes with {workers} workers, by a short measurement of this machine as it is now.")
 
 
@@ -166,24 +154,22 @@ def _studies(experiment: str) -> "Callable[..., list[Study]]":
     return {"runtime": timings, "symbolic": symbolic_studies, "agedb": agedb_studies}[experiment]
 
 
-def _run_studies(
-    experiment: str, tasks: tuple[str, ...], methods: tuple[str, ...], session: "Session", *, dry_run: bool, strict: bool
-) -> bool:
-    """False if time was up before all were done."""
+def _run_studies(experiment: str, request: _Request) -> bool:
+    """Return False if the time was up before all studies were done."""
     from gar_reproduction.experiments import check_known
 
     found = _studies(experiment)
-    if strict:
-        check_known(tasks, {study.task for study in found()}, f"task of {experiment}")
-        check_known(methods, METHODS, f"method of {experiment}")
-    for study in found(tasks, methods):
-        state = "found" if study.read(session.records) is not None else "to do" if dry_run else ""
-        if not state and not strict and study.lacking() is not None:
-            state = "passed over: this machine lacks something; run this experiment alone to see what"
+    if request.is_strict:
+        check_known(request.tasks, {study.task for study in found()}, f"task of {experiment}")
+        check_known(request.methods, PAPER_LOSSES, f"method of {experiment}")
+    for study in found(request.tasks, request.methods):
+        state = "found" if study.read(request.records) is not None else "to do" if request.is_dry else ""
+        if not state and not request.is_strict and study.missing() is not None:
+            state = "skipped: this machine lacks something; run this experiment alone to see what"
         if not state:
-            if session.is_late:
+            if request.context.is_late():
                 return False
-            study.run(session.records)
+            study.run(request.records)
             state = "computed"
         click.echo(f"{study.name:<44} {state}")
     return True
@@ -192,14 +178,14 @@ def _run_studies(
 @reproduce.command("list")
 @_RECORDS
 def list_records(records: Path) -> None:
-    """What there is to run, and how much of it has records."""
-    from gar_reproduction.experiments import UNIT_EXPERIMENTS, units
-    from gar_reproduction.scores import read_digests
+    """List the experiments, and how much of each has records."""
+    from gar_reproduction.experiments import CELL_EXPERIMENTS, cells
+    from gar_reproduction.summary import read_summaries
 
     for name, summary in EXPERIMENTS.items():
-        if name in UNIT_EXPERIMENTS:
-            found = units(name)
-            done, total = len(read_digests(records, found)), len(found)
+        if name in CELL_EXPERIMENTS:
+            found = cells(name)
+            done, total = len(read_summaries(records, found)), len(found)
         else:
             studies = _studies(name)()
             done, total = sum(study.read(records) is not None for study in studies), len(studies)
@@ -208,18 +194,12 @@ def list_records(records: Path) -> None:
 
 @reproduce.command()
 @_RECORDS
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, file_okay=False),
-    default="docs/results",
-    show_default=True,
-    help="Folder of the pages.",
-)
+@click.option("--out", type=_FOLDER, default="docs/results", show_default=True, help="Folder of the pages.")
 def report(records: Path, out: Path) -> None:
-    """Pages of all records: Markdown, one page of HTML, and figures."""
+    """Render all records as pages: Markdown and figures."""
     if not records.is_dir():
         raise click.BadParameter(f"{str(records)!r} is no folder; run an experiment first.", param_hint="--records")
-    from gar_reproduction.pages.writing import write_pages
+    from gar_reproduction.pages.pages import write_pages
 
     files = write_pages(records, out)
-    click.echo(f"{len(files)} files in {out}; begin with {out / 'index.md'} or {out / 'index.html'}")
+    click.echo(f"{len(files)} files in {out}; begin with {out / 'index.md'}")

@@ -1,4 +1,4 @@
-"""How the paper's tables are split: its protocol, its authors' own split, and a split that keeps groups together."""
+"""Splits of the paper's tables: its protocol, its authors' own split, and a split that keeps groups together."""
 
 from typing import Literal
 from zipfile import BadZipFile
@@ -12,15 +12,15 @@ from gar.stack import StackData
 from gar.stack.data import proper_scale
 from gar.validation import check_choice
 from gar_reproduction.data.catalog import describe
-from gar_reproduction.data.home import Folder, data_home
-from gar_reproduction.data.table import Table
+from gar_reproduction.data.loading import DataTable
+from gar_reproduction.folders import Folder, data_home
 
 Features = Literal["whole", "train", "none"]
 """Standardised with statistics of the whole table (as the paper's authors did), of each fold's training rows, or not at all."""
 Labels = Literal["raw", "train"]
-"""As they are, or standardised with statistics of each fold's training rows."""
+"""Raw labels, or standardised with statistics of each fold's training rows."""
 Seed = int | Literal["authors"]
-"""Of a permutation: a number, or that of the paper's authors."""
+"""Seed of a permutation: a number, or that of the paper's authors."""
 
 _AUTHORS = {
     "concrete": "CCS.npz",
@@ -34,9 +34,9 @@ _PARKINSON_COLUMN = {"parkinson-motor": 0, "parkinson-total": 1}
 
 
 def paper_order(rows: int, *, seed: Seed = 0) -> np.ndarray:
-    """Row numbers, permuted once: what :func:`paper_split` brings the table into.
+    """Return the order into which :func:`paper_split` brings the rows of a table: a permutation of row numbers.
 
-    ``seed="authors"`` is the permutation in which the authors' files of Concrete and Wine stand, row by row.
+    ``seed="authors"`` is the order of rows in the authors' files of Concrete and Wine.
     """
     if isinstance(seed, str):
         check_choice(seed, ("authors",), "seed")
@@ -45,9 +45,9 @@ def paper_order(rows: int, *, seed: Seed = 0) -> np.ndarray:
 
 
 def paper_split(
-    table: Table, *, seed: Seed = 0, folds: int = 5, test: float = 0.2, features: Features = "whole", labels: Labels = "raw"
+    table: DataTable, *, seed: Seed = 0, folds: int = 5, test: float = 0.2, features: Features = "whole", labels: Labels = "raw"
 ) -> StackData:
-    """The paper's protocol: rows permuted once, the first fifth is the test set, and the rest is cut into five folds in its order.
+    """Split by the paper's protocol: rows are permuted once, the first fifth is tested, the rest is cut into five folds in order.
 
     Args:
         table: what to split.
@@ -58,20 +58,20 @@ def paper_split(
         labels: ``"raw"``, or standardised over each fold's ``"train"`` rows.
 
     Example:
-        >>> from gar_reproduction.data import load
+        >>> from gar_reproduction.data.loading import load
         >>> paper_split(load("diabetes"))
         StackData(rows=442, features=10, targets=1, folds=5)
     """
     order = paper_order(len(table.x), seed=seed)
     count = count_tested(len(order), test, folds, "rows", fewest=2)  # one row has no correlation
-    return _protocol(table.x[order], table.y[order], count, folds, features, labels)
+    return _stack(table.x[order], table.y[order], consecutive_folds(len(order), count, folds), features, labels)
 
 
 def authors_split(name: str, *, home: Folder = None, features: Features = "whole", labels: Labels = "raw") -> StackData:
-    """The split that the paper's authors trained on, from their own file in the data folder's ``authors``.
+    """Return the split that the paper's authors trained on, from their own file in the data folder's ``authors``.
 
     Tables have test rows first, then training rows in the authors' order, in five folds. The two curves have one fold, whose
-    validation rows are its test rows (the paper chooses by the error on them), rows in the order of x, and raw features.
+    validation rows are its test rows (the paper selects by the error on them), rows in the order of x, and raw features.
     """
     arrays = _authors_arrays(name, home)
     if name in ("sine", "squared-sine"):
@@ -82,19 +82,19 @@ def authors_split(name: str, *, home: Folder = None, features: Features = "whole
     else:
         x, y = (np.concatenate([arrays[f"te{part}"], arrays[f"tr{part}"]]).astype(float) for part in "XY")
         test = len(arrays["teX"])
-    return _protocol(x, y, test, 5, features, labels)
+    return _stack(x, y, consecutive_folds(len(x), test, 5), features, labels)
 
 
 def has_authors_split(name: str, *, home: Folder = None) -> bool:
-    """Whether the authors' file for a data set is in the data folder."""
+    """Return True if the authors' file for a data set is in the data folder."""
     describe(name)
     return name in _AUTHORS and (data_home(home) / "authors" / _AUTHORS[name]).is_file()
 
 
 def group_split(
-    table: Table, *, seed: int = 0, folds: int = 5, test: float = 0.2, features: Features = "train", labels: Labels = "raw"
+    table: DataTable, *, seed: int = 0, folds: int = 5, test: float = 0.2, features: Features = "train", labels: Labels = "raw"
 ) -> StackData:
-    """No group in two parts: a share of the groups is the test set, the others are cut into folds of about equal size.
+    """Split by group: a share of the groups is the test set, the others are cut into folds of about equal size.
 
     Args:
         table: with ``groups``, such as Parkinson's subjects.
@@ -109,13 +109,9 @@ def group_split(
     return _stack(table.x, table.y, group_folds(table.groups, seed=seed, folds=folds, test=test), features, labels)
 
 
-def half_split(table: Table, *, seed: int = 0) -> StackData:
-    """The curves' protocol: a random half is trained on, the other is validation and test alike, since the paper chooses by it."""
+def half_split(table: DataTable, *, seed: int = 0) -> StackData:
+    """Split by the curves' protocol: a random half trains; the other half validates and tests, since the paper selects by it."""
     return _halves(table.x, table.y, paper_order(len(table.x), seed=seed))
-
-
-def _protocol(x: np.ndarray, y: np.ndarray, test: int, folds: int, features: Features, labels: Labels) -> StackData:
-    return _stack(x, y, consecutive_folds(len(x), test, folds), features, labels)
 
 
 def _stack(x: np.ndarray, y: np.ndarray, parts: list[Parts], features: Features, labels: Labels) -> StackData:

@@ -1,1 +1,1 @@
-"""Pages of the reproduction, made of records alone: the same records give the same bytes. See :mod:`gar_reproduction.pages.writing`."""
+"""Pages of the reproduction, rendered from records: :func:`gar_reproduction.pages.pages.write_pages`."""

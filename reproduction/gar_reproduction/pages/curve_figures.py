@@ -1,4 +1,4 @@
-"""The figures of curves: fits with their bands, slopes, and the study of depth."""
+"""Figures of curves: fits with their bands, slopes, and the study of depth."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,31 +10,22 @@ from gar.app.report.style import MUTED, looks_of, number
 from gar_reproduction.curves import Fit
 from gar_reproduction.experiments import LAYERS
 from gar_reproduction.names import TASKS
-from gar_reproduction.pages.blocks import Figure
-from gar_reproduction.pages.drawing import Draw, handle, panels
+from gar_reproduction.pages.blocks import PageFigure
+from gar_reproduction.pages.figures import Draw, handle, panels
 
 _MOST = 500
-"""Points of a drawn curve."""
+"""Points of a drawn curve at most."""
 
 
-def fit_figure(task: str, fits: Mapping[str, tuple[str, Fit]]) -> Figure:
-    """A panel for every method: the truth in grey, the mean of five seeds, and a band of one standard deviation."""
-    draws = [_fit_panel(name, title, fit) for name, (title, fit) in fits.items()]
-    return Figure(
-        f"synthetic-{task}",
-        f"{TASKS[task]}: truth, mean and standard deviation of five fits by {', '.join(title for title, _ in fits.values())}.",
-        panels(draws, columns=2, cell=(4.6, 1.75)),
-    )
+def fit_figure(experiment: str, task: str, fits: Mapping[str, tuple[str, Fit]], *, kind: str = "fits") -> PageFigure:
+    """Draw a panel for every variant: the truth in grey, the mean of five seeds, and a band of one standard deviation.
 
-
-def symbolic_figure(task: str, fits: Mapping[str, tuple[str, Fit]]) -> Figure:
-    """The same for programs; the last word of a variant is the method that it evolved by."""
+    The last word of a variant is its loss.
+    """
     draws = [_fit_panel(variant.rpartition("-")[2], title, fit) for variant, (title, fit) in fits.items()]
-    return Figure(
-        f"symbolic-{task}",
-        f"{TASKS[task]}: truth, mean and standard deviation of five programs by {'; '.join(title for title, _ in fits.values())}.",
-        panels(draws, columns=2, cell=(4.6, 1.75)),
-    )
+    titles = "; ".join(title for title, _ in fits.values())
+    alt = f"{TASKS[task]}: truth, mean and standard deviation of five {kind} by {titles}."
+    return PageFigure(f"{experiment}-{task}", alt, panels(draws, columns=2, cell=(4.6, 1.75)))
 
 
 def _fit_panel(name: str, title: str, fit: Fit, *, is_small: bool = False) -> Draw:
@@ -53,17 +44,17 @@ def _fit_panel(name: str, title: str, fit: Fit, *, is_small: bool = False) -> Dr
     return draw
 
 
-def slope_figure(fits: Mapping[str, Mapping[str, tuple[str, Fit]]]) -> Figure:
-    """Cosine and relative error between slopes of fit and truth, a dot for every seed."""
+def slope_figure(fits: Mapping[str, Mapping[str, tuple[str, Fit]]]) -> PageFigure:
+    """Draw cosine and relative error between slopes of fit and truth, a dot for every seed."""
     draws = []
     for task, found in fits.items():
-        draws.append(_dots(TASKS[task], "cosine of slopes (1 is perfect)", {n: (t, f.slope_cosine) for n, (t, f) in found.items()}))
-        draws.append(
-            _dots(TASKS[task], "relative error of slopes (0 is perfect)", {n: (t, f.slope_error) for n, (t, f) in found.items()})
-        )
-    return Figure(
+        cosines = {name: (title, fit.slope_cosine) for name, (title, fit) in found.items()}
+        errors = {name: (title, fit.slope_error) for name, (title, fit) in found.items()}
+        draws.append(_dots(TASKS[task], "cosine of slopes (1 is perfect)", cosines))
+        draws.append(_dots(TASKS[task], "relative error of slopes (0 is perfect)", errors))
+    return PageFigure(
         "synthetic-slopes",
-        "How well slopes of the fits meet those of the truth: cosine and relative error of five seeds, and their mean.",
+        "Slopes of the fits compared with those of the truth: cosine and relative error of five seeds, and their mean.",
         panels(draws, columns=2, cell=(4.0, 1.7)),
     )
 
@@ -71,9 +62,9 @@ def slope_figure(fits: Mapping[str, Mapping[str, tuple[str, Fit]]]) -> Figure:
 def _dots(title: str, axis: str, values: Mapping[str, tuple[str, np.ndarray]]) -> Draw:
     def draw(axes: Axes) -> None:
         looks = looks_of(values)
-        for place, (name, (_, one)) in enumerate(values.items()):
-            axes.plot(one, np.full(len(one), place), "o", color=looks[name].light, markersize=3.5, alpha=0.6, markeredgewidth=0)
-            axes.plot(one.mean(), place, "|", color=looks[name].light, markersize=13, markeredgewidth=2)
+        for index, (name, (_, one)) in enumerate(values.items()):
+            axes.plot(one, np.full(len(one), index), "o", color=looks[name].light, markersize=3.5, alpha=0.6, markeredgewidth=0)
+            axes.plot(one.mean(), index, "|", color=looks[name].light, markersize=13, markeredgewidth=2)
         axes.set_yticks(range(len(values)), [shown for shown, _ in values.values()])
         axes.set(ylim=(len(values) - 0.5, -0.5), xlim=with_room(*common_range({name: one for name, (_, one) in values.items()})))
         few_ticks(axes, 6, None)
@@ -82,8 +73,8 @@ def _dots(title: str, axis: str, values: Mapping[str, tuple[str, np.ndarray]]) -
     return draw
 
 
-def depth_figures(fits: Mapping[tuple[str, int], tuple[str, Fit]], methods: Sequence[str]) -> list[Figure]:
-    """Correlation with the truth over the number of layers, and all fits, depth by depth."""
+def depth_figures(fits: Mapping[tuple[str, int], tuple[str, Fit]], methods: Sequence[str]) -> list[PageFigure]:
+    """Draw the correlation with the truth over the number of layers, and all fits by depth."""
     titles = {method: title for (method, _), (title, _) in fits.items()}
     looks = looks_of(methods)
     shown = [method for method in methods if method in titles]
@@ -104,12 +95,12 @@ def depth_figures(fits: Mapping[tuple[str, int], tuple[str, Fit]], methods: Sequ
     keys = [(method, depth) for depth in LAYERS for method in shown if (method, depth) in fits]
     small = [_fit_panel(method, f"{titles[method]}, {depth}", fits[method, depth][1], is_small=True) for method, depth in keys]
     return [
-        Figure(
+        PageFigure(
             "depth-correlation",
             "Pearson correlation of fit and truth over the number of hidden layers: mean, least and greatest of five seeds.",
             panels([draw], columns=1, cell=(5.4, 2.9), legend=[handle(looks[method], titles[method]) for method in shown]),
         ),
-        Figure(
+        PageFigure(
             "depth-fits",
             "The sine, fitted by networks of 2 to 10 hidden layers: truth in grey, mean and standard deviation of five seeds.",
             panels(small, columns=len(shown), cell=(2.2, 1.25)),

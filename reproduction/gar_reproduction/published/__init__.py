@@ -1,6 +1,6 @@
-"""The numbers the paper published, one CSV file for each of its tables, as they are printed there.
+"""The numbers that the paper published, one CSV file for each of its tables, as they are printed there.
 
-``---`` of the paper, where a method does not apply, is a row that is not there.
+Where the paper has ``---`` because a method does not apply, the row is missing.
 """
 
 import csv
@@ -12,17 +12,8 @@ from typing import NamedTuple
 from gar.errors import InputError
 
 TABLES: tuple[str, ...] = (
-    "table1",
-    "table1-gains",
-    "standardized",
-    "standardized-gains",
-    "ablation",
-    "ablation-ranks",
-    "runtime",
-    "selected-alpha",
-    "selected-alpha-means",
-    "batch-size",
-    "datasets",
+    *("table1", "table1-gains", "standardized", "standardized-gains", "ablation", "ablation-ranks"),
+    *("runtime", "selected-alpha", "selected-alpha-means", "batch-size", "datasets"),
 )
 
 
@@ -34,7 +25,7 @@ class Score(NamedTuple):
 
 
 def with_sd(mean: float, sd: float) -> str:
-    """As the paper writes it.
+    """Return a score as the paper writes it.
 
     Example:
         >>> with_sd(4.60312, 0.0751)
@@ -45,7 +36,7 @@ def with_sd(mean: float, sd: float) -> str:
 
 @cache
 def read(table: str) -> tuple[dict[str, str], ...]:
-    """All rows of a table, by the names of its columns.
+    """Return all rows of a table, by the names of its columns.
 
     Example:
         >>> read("datasets")[0]
@@ -59,7 +50,7 @@ def read(table: str) -> tuple[dict[str, str], ...]:
 
 @cache
 def scores(table: str) -> Mapping[tuple[str, str, str], Score]:
-    """By task, method and metric, of ``table1``, ``standardized``, ``ablation`` or ``batch-size``.
+    """Return the scores of ``table1``, ``standardized``, ``ablation`` or ``batch-size`` by task, method and metric.
 
     Example:
         >>> scores("table1")["concrete", "gar", "mae"]
@@ -70,13 +61,13 @@ def scores(table: str) -> Mapping[tuple[str, str, str], Score]:
 
 @cache
 def running_times() -> Mapping[tuple[str, str, str], Score]:
-    """Seconds per epoch by task, method and kind: ``all`` or ``loss``."""
+    """Return seconds per epoch by task, method and kind: ``all`` or ``loss``."""
     return {(row["task"], row["method"], row["kind"]): _score(row) for row in read("runtime")}
 
 
 @cache
 def gains(table: str) -> Mapping[tuple[str, str], Mapping[str, float]]:
-    """GAR's gains in percent and their p-values by task and metric, of ``table1`` or ``standardized``.
+    """Return GAR's gains in percent and their p-values by task and metric, of ``table1`` or ``standardized``.
 
     Example:
         >>> gains("table1")["concrete", "mae"]["gain_over_mae"]
@@ -88,13 +79,13 @@ def gains(table: str) -> Mapping[tuple[str, str], Mapping[str, float]]:
 
 @cache
 def ablation_ranks() -> Mapping[str, float]:
-    """The mean rank of every variant of GAR."""
+    """Return the mean rank of every variant of GAR."""
     return {row["method"]: float(row["rank"]) for row in read("ablation-ranks")}
 
 
 @cache
 def selected_alphas() -> Mapping[tuple[str, str], tuple[float, ...]]:
-    """The alpha of each fold, by task and metric."""
+    """Return the alpha of each fold by task and metric."""
     found: dict[tuple[str, str], tuple[float, ...]] = {}
     for row in read("selected-alpha"):
         key = (row["task"], row["metric"])

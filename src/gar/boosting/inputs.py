@@ -1,9 +1,8 @@
-"""What boosting libraries hand over, checked and brought into one form."""
+"""Arguments of objectives and metrics: the ways in which libraries pass them, checked and brought into one form."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from gar.errors import InputError
 
@@ -17,18 +16,24 @@ class Arrays(NamedTuple):
 
 
 def from_library(first: Any, second: Any, sample_weight: Any) -> Arrays:
-    """Arguments of an objective or metric, in either of the ways libraries pass them.
+    """Return the arguments of an objective or metric, in whichever way the library passes them.
 
     ``train`` of both libraries passes predictions and their own data set, the scikit-learn interfaces labels, predictions and
     perhaps weights.
     """
-    if hasattr(second, "get_label"):
+    if is_data_set(second):
         weight = second.get_weight()
         return checked(first, second.get_label(), weight if weight is not None and len(weight) else None)
     return checked(second, first, sample_weight)
 
 
+def is_data_set(second: Any) -> bool:
+    """Return True for a library's own data set, which ``train`` passes as the second argument."""
+    return hasattr(second, "get_label")
+
+
 def checked(pred: Any, target: Any, weight: Any) -> Arrays:
+    """Return predictions, labels and weights as arrays whose shapes match."""
     pred, target = _floating(pred, "predictions"), _floating(target, "labels")
     if pred.size != target.size or pred.ndim > 2:
         raise InputError(
@@ -61,12 +66,12 @@ def _checked_weight(given: Any, rows: int) -> np.ndarray:
 
 
 def group_codes(groups: Any) -> np.ndarray:
-    """One number from 0 for each row; rows with equal numbers are of one group."""
-    # An array of words would make the word 'nan' of a missing value.
+    """Return one number from 0 for each row; rows with equal numbers belong to one group."""
+    # An array of strings would turn a missing value into the string 'nan'.
     values = np.asarray(groups, dtype=object if isinstance(groups, list | tuple) else None)
     if values.ndim != 1:
         raise InputError(f"groups has shape {values.shape}; expected one value per row, such as a day or a patient: (rows,)")
-    missing = np.flatnonzero(pd.isna(values))
+    missing = np.flatnonzero([_is_missing(value) for value in values] if values.dtype == object else values != values)
     if len(missing):
         raise InputError(
             f"groups has {len(missing)} missing of {len(values)} values, the first in row {missing[0]} (counted from 0); "
@@ -74,17 +79,26 @@ def group_codes(groups: Any) -> np.ndarray:
         )
     try:
         return np.unique(values, return_inverse=True)[1]
-    except TypeError:  # values of several types have no order, which codes do without
-        return np.asarray(pd.factorize(values)[0])
+    except TypeError:  # values of several types have no order, which codes do not need
+        codes: dict[Any, int] = {}
+        return np.array([codes.setdefault(value, len(codes)) for value in values])
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # a comparison with pandas.NA is neither true nor false
+        return True
 
 
 def check_group_length(codes: np.ndarray, rows: int) -> None:
+    """Raise an error unless there is one group per row."""
     if len(codes) != rows:
         raise InputError(f"groups has {len(codes)} values, but there are {rows} rows; give one group per row, in their order")
 
 
 def check_labels(target: np.ndarray) -> None:
-    """Raise for NaN or infinite labels; a finite sum proves that all are finite."""
+    """Raise an error for NaN or infinite labels; a finite sum proves that all are finite."""
     with np.errstate(all="ignore"):
         total = target.sum()
     if not np.isfinite(total):

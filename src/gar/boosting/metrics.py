@@ -5,27 +5,25 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gar.boosting.inputs import check_group_length, check_labels, from_library, group_codes
+from gar.boosting.inputs import check_group_length, check_labels, from_library, group_codes, is_data_set
+from gar.boosting.library import tree_library
 from gar.boosting.newton import Batch, Rows
 from gar.functional.gar import COMPONENTS, Component, GARSettings
 from gar.validation import check_choice, check_parameter
 
-Library = Literal["xgboost", "lightgbm"]
-LIBRARIES: tuple[Library, ...] = ("xgboost", "lightgbm")
-
 
 class EarlyStoppingMetric:
-    """Pearson, Spearman or GAR of an evaluation set, in the form that a library's early stopping takes.
+    """Pearson, Spearman or GAR of an evaluation set, in the form that a library's early stopping expects.
 
-    XGBoost: ``train(..., custom_metric=metric)`` or ``XGBRegressor(eval_metric=metric)``. It takes smaller for better, so
-    correlations are reported as ``1 - rho``. LightGBM: ``train(..., feval=metric)`` or ``fit(..., eval_metric=metric)``.
+    XGBoost: ``train(..., custom_metric=metric)`` or ``XGBRegressor(eval_metric=metric)``. It minimises metrics, so correlations are
+    reported as ``1 - rho``. LightGBM: ``train(..., feval=metric)`` or ``fit(..., eval_metric=metric)``.
 
     Args:
         name: ``"pearson"``, ``"spearman"`` or ``"gar"``.
         library: ``"xgboost"`` or ``"lightgbm"``.
-        groups: one value per row of the evaluation set: correlations are then those within groups, averaged over the groups
+        groups: one value per row of the evaluation set: correlations are then computed within groups, and averaged over the groups
             whose labels differ.
-        alpha: of ``"gar"``, as are ``components`` and ``weights``.
+        alpha: parameter of ``"gar"``, as are ``components`` and ``weights``.
 
     Example:
         >>> metric = EarlyStoppingMetric("spearman", library="lightgbm")
@@ -37,31 +35,31 @@ class EarlyStoppingMetric:
         self,
         name: Literal["pearson", "spearman", "gar"],
         *,
-        library: Library,
+        library: str,
         groups: Any = None,
         alpha: float = 1.0,
         components: Sequence[Component] = COMPONENTS,
         weights: Sequence[float] | None = None,
     ) -> None:
         check_choice(name, ("pearson", "spearman", "gar"), "metric")
-        check_choice(library, LIBRARIES, "library")
         check_parameter(alpha, "alpha", open_end=False)
         self.name, self.library, self.alpha = name, library, float(alpha)
         self.settings = GARSettings(components=components, weights=weights)
         self._codes = None if groups is None else group_codes(groups)
         self.larger_is_better = name != "gar"
-        self.__name__ = f"1-{name}" if library == "xgboost" and self.larger_is_better else name  # what XGBRegressor calls it
+        self._library = tree_library(library)
+        self.__name__ = self._result(0.0, from_sklearn=False)[0]  # the name that XGBRegressor shows
 
     def __call__(self, first: Any, second: Any, sample_weight: Any = None) -> Any:
-        """Predictions and a data set, or labels, predictions and weights; returns what the library expects in each case."""
+        """Take predictions and a data set, or labels, predictions and weights; return what the library expects in each case."""
         value = self.value(*from_library(first, second, sample_weight))
-        if self.library == "lightgbm":
-            return self.name, value, self.larger_is_better
-        smaller_is_better = 1.0 - value if self.larger_is_better else value
-        return (self.__name__, smaller_is_better) if hasattr(second, "get_label") else smaller_is_better
+        return self._result(value, from_sklearn=not is_data_set(second))
+
+    def _result(self, value: float, *, from_sklearn: bool) -> Any:
+        return self._library.metric_result(self.name, value, larger_is_better=self.larger_is_better, from_sklearn=from_sklearn)
 
     def value(self, pred: np.ndarray, target: np.ndarray, weight: np.ndarray | None = None) -> float:
-        """The metric itself, of predictions and labels ``(rows, targets)``: the mean over targets."""
+        """Return the metric of predictions and labels ``(rows, targets)``, the mean over targets."""
         check_labels(target)
         if self._codes is not None:
             check_group_length(self._codes, len(pred))
@@ -75,9 +73,9 @@ class EarlyStoppingMetric:
 def correlation_within(
     pred: np.ndarray, target: np.ndarray, codes: np.ndarray, weight: np.ndarray | None = None, *, ranked: bool = False
 ) -> float:
-    """Pearson's correlation within each group, or Spearman's if ``ranked``, averaged over the groups whose labels differ.
+    """Return Pearson's correlation within groups, or Spearman's if ``ranked``: the mean over the groups whose labels differ.
 
-    Constant predictions have the correlation 0, and so has a table without any group whose labels differ.
+    Constant predictions have the correlation 0, and so do labels that are constant within every group.
     """
     counts = np.ones(len(pred)) if weight is None else weight
     sizes = np.bincount(codes, counts)
@@ -85,7 +83,7 @@ def correlation_within(
     def centred(values: np.ndarray) -> np.ndarray:
         values = _ranks_within(values, codes, counts) if ranked else values.astype(np.float64)
         rest = values - (np.bincount(codes, counts * values) / (sizes + (sizes == 0)))[codes]
-        return np.where(np.abs(rest) > 1e-14 * np.abs(values), rest, 0.0)  # rounding is no spread
+        return np.where(np.abs(rest) > 1e-14 * np.abs(values), rest, 0.0)  # rounding errors are no variance
 
     f, y = centred(pred), centred(target)
     cross, one, other = (np.bincount(codes, counts * product) for product in (f * y, f * f, y * y))
@@ -95,7 +93,7 @@ def correlation_within(
 
 
 def _ranks_within(values: np.ndarray, codes: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Ranks inside of each group, up to a constant of the group; equal values share the middle of their places."""
+    """Return ranks within each group, up to a constant per group; equal values share the mean of their ranks."""
     order = np.lexsort((values, codes))
     ranked, groups, upto = values[order], codes[order], counts[order].cumsum()
     starts = np.flatnonzero(np.concatenate([[True], (ranked[1:] != ranked[:-1]) | (groups[1:] != groups[:-1])]))

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from gar.boosting.inputs import Arrays, check_group_length, check_labels, checked, from_library, group_codes
+from gar.boosting.inputs import Arrays, check_group_length, check_labels, checked, from_library, group_codes, is_data_set
 from gar.boosting.newton import UNIT, Batch, Derivatives, Rows
 from gar.errors import InputError
 from gar.functional.formulas import rounding_noise
@@ -13,15 +13,13 @@ from gar.functional.gar import COMPONENTS, Component, GARSettings
 from gar.validation import check_parameter
 
 WARM_UP = 0.8
-"""Share of their spread that predictions reach before the correlation joins in. Without it, and with a large alpha, the correlation
-of a few small trees is driven to one while the scale of the labels is hardly approached."""
+"""Share of their variance that predictions reach before the correlation is included. Otherwise, with a large alpha, training drives
+the correlation of a few small trees to one, while predictions stay far from the scale of the labels."""
 LARGE = 65_536
-"""Data sets of so many rows are differentiated in single precision, from sums in double precision. In smaller ones splits may tie,
-and time does not matter."""
+"""From this many rows, derivatives are in single precision, computed from sums in double precision. In smaller data sets splits may
+tie, and time does not matter."""
 FAR_OFF = 0.5
-"""Predictions are far from the level of the labels as long as three quarters of them are too high, or too low."""
-
-
+"""Predictions count as far from the level of the labels while more than three quarters of the errors have the same sign."""
 _NOT_FINITE = "predictions are no longer finite; lower the learning rate, or look for infinite features"
 
 
@@ -29,28 +27,29 @@ class GARObjective:
     """Gradient Aligned Regression as an objective: pass it where XGBoost and LightGBM take a function of your own.
 
     ``xgboost.train(..., obj=objective)``, ``XGBRegressor(objective=objective)``, ``lightgbm.train({"objective": objective}, ...)``
-    and ``LGBMRegressor(objective=objective)`` all work. Start from :meth:`starting_score`, which these libraries do not find for
-    objectives that are not their own.
+    and ``LGBMRegressor(objective=objective)`` all work. Start from :meth:`starting_score`, which libraries do not
+    compute for custom objectives.
 
     Gradient and curvature are multiplied by a common factor, one per target, that makes the curvature 1, as it is for squared
-    error, where the error is average or less; rows further off have less. So ``lambda``, ``gamma`` and ``min_child_weight`` mean
-    what they usually mean.
+    error, where the error is average or less; it is smaller for larger errors. So ``lambda``, ``gamma`` and ``min_child_weight``
+    mean what they usually mean.
 
-    Bring labels whose standard deviation is far from 1 to about that before training, and undo it in predictions, as
+    Scale labels whose standard deviation is far from 1 to about 1 before training, and undo it in predictions, as
     :class:`~gar.boosting.GARBoostRegressor` does below 1e-3: XGBoost, whatever its objective, makes no split that gains less than
     1e-6 in squares of the labels' unit, so trees of small labels stay constant; with LightGBM steps become far too large once
-    errors are smaller than GAR's ``eps`` of 1e-7. Both keep labels in single precision, so take a level off that is 10,000 times
-    the deviation, or more.
+    errors are smaller than GAR's ``eps`` of 1e-7. Both store labels in single precision, so centre labels that are 10,000 standard
+    deviations or more away from 0.
 
     Args:
-        alpha: how evenly the components are attended to, from 0 (only the largest) to ``math.inf`` (all alike).
+        alpha: how evenly the components are weighted, from 0 (only the largest) to ``math.inf`` (all alike).
         components: any of ``"mae"``, ``"diff"`` and ``"diffnorm"``.
         weights: a positive factor for each component.
         groups: one value per training row (a day, a patient, a query). Differences are then compared within groups only: the
-            difference loss is the variance of errors around the mean of their group, the correlation that of values so centred.
-        warm_up: the correlation does not know scales, so a first small tree would count as a finished model. Until predictions
-            have reached this share of their spread, the other components lead alone, and absolute errors alone as long as
-            predictions are far from the level of the labels. 0 lets all components in at once.
+            difference loss is the variance of errors around the mean of their group, the correlation that of values minus that
+            mean.
+        warm_up: the correlation is invariant to scale, so a first small tree would count as a finished model. Until predictions
+            have reached this share of their variance, only the other components are trained, and absolute errors alone as long as
+            predictions are far from the level of the labels. 0 includes all components from the first round.
 
     Example:
         >>> import lightgbm, numpy as np
@@ -85,23 +84,23 @@ class GARObjective:
         return f"GARObjective(alpha={self.alpha:g}, components={self.settings.components}{groups})"
 
     def __call__(self, first: Any, second: Any, sample_weight: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """Gradient and curvature of every row, for predictions and a data set, or for labels, predictions and weights.
+        """Return gradient and curvature of every row, for predictions and a data set, or for labels, predictions and weights.
 
-        Of a large data set they are in single precision, which is what both libraries would make of them.
+        Those of a large data set are in single precision, to which both libraries would convert them.
         """
         arrays = from_library(first, second, sample_weight)
-        is_large = hasattr(second, "get_label") and len(arrays.pred) >= LARGE
+        is_large = is_data_set(second) and len(arrays.pred) >= LARGE
         batch = self._batch(arrays, np.float32 if is_large else np.float64)
-        found = batch.derivatives(self.alpha, self._leading(batch), normalised=True)
+        found = batch.derivatives(self.alpha, self._components(batch), normalised=True)
         if not np.isfinite(found.value):
             raise InputError(_NOT_FINITE)
         shape = (len(arrays.pred),) if arrays.pred.shape[1] == 1 else arrays.pred.shape
         return found.gradient.reshape(shape), found.curvature.reshape(shape)
 
-    def _leading(self, batch: Batch) -> GARSettings:
-        """The components that lead this round. Curvatures of those that come later would hold back the earlier ones.
+    def _components(self, batch: Batch) -> GARSettings:
+        """Return the components of this round: curvatures of the later ones would slow down the earlier ones.
 
-        Differences do not know the level of the labels, and the correlation knows neither level nor scale.
+        Differences are invariant to the level of the labels, the correlation to level and scale.
         """
         if self.warm_up == 0:
             return self.settings
@@ -110,16 +109,16 @@ class GARObjective:
         return self._without_correlation if batch.spread_reached() < self.warm_up else self.settings
 
     def derivatives(self, y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> Derivatives:
-        """GAR's value, its gradient by the predictions, as autograd of the PyTorch loss gives it, and a curvature."""
+        """Return GAR's value, its gradient by the predictions, equal to autograd of the PyTorch loss, and a curvature."""
         found = self._batch(checked(y_pred, y_true, sample_weight)).derivatives(self.alpha, self.settings)
         shape = np.shape(y_pred)
         return Derivatives(found.value, found.gradient.reshape(shape), found.curvature.reshape(shape))
 
     @staticmethod
     def starting_score(y: Any, sample_weight: Any = None) -> Any:
-        """The best constant prediction, which is the median: a number, or one per target for labels ``(rows, targets)``.
+        """Return the best constant prediction, the median: a number, or one per target for labels ``(rows, targets)``.
 
-        ``base_score`` of XGBoost takes it; for LightGBM fill ``init_score`` with it and add it to predictions.
+        Pass it to XGBoost as ``base_score``; for LightGBM fill ``init_score`` with it and add it to predictions.
         """
         y = np.asarray(y, dtype=np.float64)
         check_labels(y)
@@ -144,13 +143,13 @@ class GARObjective:
 
 
 def _only(settings: GARSettings, names: tuple[Component, ...]) -> GARSettings | None:
-    """These settings with some of their components only; None if they have none of them."""
+    """Return these settings with some of their components only; None if they have none of them."""
     kept = [(name, weight) for name, weight in zip(settings.components, settings.all_weights, strict=True) if name in names]
     return GARSettings(components=[name for name, _ in kept], weights=[weight for _, weight in kept]) if kept else None
 
 
 def _weighted_median(values: np.ndarray, weight: np.ndarray) -> float:
-    """The middle of the values if each was there as often as its weight says."""
+    """Return the median of values that are repeated as often as their weights say."""
     order = values.argsort()
     cumulated = weight[order].cumsum()
     half = cumulated[-1] / 2

@@ -10,43 +10,44 @@ from sklearn.utils import check_array, check_consistent_length, check_random_sta
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
 from gar.boosting.inputs import check_group_length, group_codes
-from gar.boosting.libraries import Plan, Table, Trained, train
-from gar.boosting.metrics import LIBRARIES, EarlyStoppingMetric, Library
+from gar.boosting.library import LabelledRows, StoppingSettings, TrainingTask, tree_library
+from gar.boosting.metrics import EarlyStoppingMetric
 from gar.boosting.objective import GARObjective
+from gar.boosting.training import TrainedTrees, train
 from gar.errors import InputError, whole_number
 from gar.functional.gar import COMPONENTS, Component
-from gar.validation import check_choice
+from gar.registry import FAMILIES
 
 
 class GARBoostRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Boosted trees whose objective is Gradient Aligned Regression, by XGBoost or LightGBM.
 
-    Missing features (NaN) are left to the trees. Several targets are trained together by XGBoost; LightGBM has one.
+    Missing features (NaN) are handled by the trees. XGBoost trains several targets together, LightGBM one.
 
-    Labels whose standard deviation is below 1e-3 or above 1e12 are trained in a unit in which it is about 1, which is undone in
-    predictions: the libraries cannot work with such numbers. alpha then means what it means for standardised labels. A level of
-    more than 10,000 deviations is taken off and added again, which changes no component of GAR.
+    Labels whose standard deviation is below 1e-3 or above 1e12 are scaled to one of about 1, which is undone in predictions: the
+    libraries cannot work with such numbers. alpha then means what it means for standardised labels. Labels more than 10,000
+    standard deviations away from 0 are centred, which is undone too and changes no component of GAR.
 
     Args:
-        alpha: how evenly GAR's components are attended to, from 0 (only the largest) to ``math.inf`` (all alike).
+        alpha: how evenly GAR's components are weighted, from 0 (only the largest) to ``math.inf`` (all alike).
         library: ``"xgboost"`` or ``"lightgbm"``.
         components: any of ``"mae"``, ``"diff"`` and ``"diffnorm"``.
         weights: a positive factor for each component.
-        n_estimators: rounds of boosting, the most there are with early stopping.
+        n_estimators: rounds of boosting, at most with early stopping.
         learning_rate: share of each Newton step that is taken.
-        max_depth: of a tree.
+        max_depth: the depth of a tree.
         min_child_weight: rows that a leaf needs, counted by their weights; rows with large errors count less.
-        early_stopping_rounds: stop when this many rounds, 1 or more, have not improved the metric on rows held out; None never
-            does.
-        validation_fraction: share of the rows, or of the groups, held out for that: 2 rows at least.
+        early_stopping_rounds: stop when this many rounds, 1 or more, have not improved the metric on the validation rows; None
+            trains all rounds.
+        validation_fraction: share of the rows, or of the groups, held out for early stopping: 2 rows at least.
         scoring: ``"pearson"``, ``"spearman"`` or ``"gar"``: the metric of early stopping.
-        options: parameters of the library's own, such as ``{"subsample": 0.8}``.
+        options: the library's own parameters, such as ``{"subsample": 0.8}``.
         n_jobs: threads; None is 1, -1 all.
-        random_state: seed of what is held out and of random options.
+        random_state: seed of the validation rows and of random options.
 
     Attributes:
-        model_: the trees; ``model_.booster`` is the library's own object, ``model_.unit`` the level and scale of its labels, which
-            are 0 and 1 for ordinary ones.
+        model_: the trees; ``model_.booster`` is the library's own model, ``model_.label_scale`` the center and scale of its labels,
+            which are 0 and 1 for ordinary ones.
         n_estimators_: rounds that predictions use.
 
     Example:
@@ -57,13 +58,13 @@ class GARBoostRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         True
     """
 
-    model_: Trained
+    model_: TrainedTrees
 
     def __init__(
         self,
         alpha: float = 1.0,
         *,
-        library: Library = "xgboost",
+        library: str = "xgboost",
         components: Sequence[Component] = COMPONENTS,
         weights: Sequence[float] | None = None,
         n_estimators: int = 300,
@@ -93,49 +94,50 @@ class GARBoostRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> "GARBoostRegressor":  # noqa: N803
-        """Grow the trees. ``sample_weight`` says how often each row counts, ``groups`` which rows are compared with each other."""
-        check_choice(self.library, LIBRARIES, "library")
-        table = self._checked_table(X, y, sample_weight)
+        """Train the trees; ``sample_weight`` is how often each row counts, and only rows of the same of ``groups`` are compared."""
+        library = tree_library(self.library)
+        rows = self._checked_rows(X, y, sample_weight, multi_output=library.multi_output)
         codes = None if groups is None else group_codes(groups)
         if codes is not None:
-            check_group_length(codes, len(table.x))
+            check_group_length(codes, len(rows.x))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        # A row that counts nothing must not even move the borders of a split.
-        present = np.arange(len(table.x)) if table.weight is None else np.flatnonzero(table.weight)
+        # Rows of weight 0 are left out: they would still move the thresholds of splits.
+        present = np.arange(len(rows.x)) if rows.weight is None else np.flatnonzero(rows.weight)
         kept, held_out = self._held_out(present, codes, seed)
         loss: dict[str, Any] = {"alpha": self.alpha, "components": self.components, "weights": self.weights}
         objective = GARObjective(**loss, groups=_at(codes, kept))
         metric = EarlyStoppingMetric(self.scoring, library=self.library, groups=_at(codes, held_out), **loss)
-        valid = None if held_out is None else _rows(table, held_out)
-        self.model_ = train(self.library, _rows(table, kept), valid, objective, metric, self._plan(seed))
+        valid = None if held_out is None else _take(rows, held_out)
+        self.model_ = train(library, TrainingTask(_take(rows, kept), valid, objective, metric), self._settings(seed))
         self.n_estimators_ = self.model_.rounds
         return self
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
-        """Predictions in the units of the labels, ``(rows,)`` or ``(rows, targets)`` as in ``fit``."""
+        """Return predictions in the units of the labels, ``(rows,)`` or ``(rows, targets)`` as in ``fit``."""
         check_is_fitted(self)
         x = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
         return self.model_.predict(x).reshape(len(x), *self._label_shape)
 
-    def _checked_table(self, x: Any, y: Any, sample_weight: Any) -> Table:
+    def _checked_rows(self, x: Any, y: Any, sample_weight: Any, *, multi_output: bool) -> LabelledRows:
         if y is None:
             raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         x = validate_data(self, x, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=2)
         y = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y", estimator=self)
-        if self.library == "lightgbm" and y.ndim == 2 and y.shape[1] > 1:
+        if not multi_output and y.ndim == 2 and y.shape[1] > 1:
             raise InputError(
-                f"y has shape {y.shape}, but LightGBM trains one target; use library='xgboost', or sklearn's MultiOutputRegressor"
+                f"y has shape {y.shape}, but {FAMILIES[self.library].title} trains one target; use library='xgboost', "
+                "or sklearn's MultiOutputRegressor"
             )
-        y = column_or_1d(y, warn=True) if self.library == "lightgbm" else y
+        y = y if multi_output else column_or_1d(y, warn=True)
         check_consistent_length(x, y)
         weight = sample_weight
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
         self._label_shape = y.shape[1:]
-        return Table(x, y, weight)
+        return LabelledRows(x, y, weight)
 
     def _held_out(self, rows: np.ndarray, codes: np.ndarray | None, seed: int) -> tuple[np.ndarray, np.ndarray | None]:
-        """Rows to train on and rows to stop early by; whole groups where there are groups."""
+        """Return the training rows and the validation rows of early stopping; groups are kept whole."""
         if self.early_stopping_rounds is None:
             return rows, None
         whole_number(self.early_stopping_rounds, "early_stopping_rounds", least=1)
@@ -149,21 +151,21 @@ class GARBoostRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             )
         return rows[kept], rows[held_out]
 
-    def _plan(self, seed: int) -> Plan:
-        return Plan(
+    def _settings(self, seed: int) -> StoppingSettings:
+        return StoppingSettings(
             rounds=self.n_estimators,
             learning_rate=self.learning_rate,
             max_depth=self.max_depth,
-            min_child_weight=self.min_child_weight * (1 - 1e-5),  # a whole row must count as one, whatever its rounding
+            min_child_weight=self.min_child_weight * (1 - 1e-5),  # rounding errors must not make a row count as less than one
             seed=seed,
-            threads=1 if self.n_jobs is None else max(self.n_jobs, 0),  # 0 is 'all' in both libraries
+            threads=1 if self.n_jobs is None else max(self.n_jobs, 0),  # 0 is 'all' to the libraries
             patience=self.early_stopping_rounds,
             options=dict(self.options or {}),
         )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = self.library == "xgboost"
+        tags.target_tags.multi_output = tree_library(self.library).multi_output
         tags.input_tags.allow_nan = True
         return tags
 
@@ -172,5 +174,5 @@ def _at(values: np.ndarray | None, rows: np.ndarray | None) -> np.ndarray | None
     return None if values is None or rows is None else values[rows]
 
 
-def _rows(table: Table, rows: np.ndarray) -> Table:
-    return Table(table.x[rows], table.y[rows], _at(table.weight, rows))
+def _take(rows: LabelledRows, indices: np.ndarray) -> LabelledRows:
+    return LabelledRows(rows.x[indices], rows.y[indices], _at(rows.weight, indices))

@@ -1,4 +1,4 @@
-"""Estimators for scikit-learn: one network, a grid of them that tunes itself, and their way out of Python."""
+"""Estimators for scikit-learn: one network, a grid of networks that tunes itself, and their export to ONNX."""
 
 from gar.estimators.export import export_onnx
 from gar.estimators.regressor import GARRegressor

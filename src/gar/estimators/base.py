@@ -1,7 +1,7 @@
-"""What both estimators share: checks before training, and predictions in the user's units."""
+"""What both estimators share: checked rows, standardised folds for a stack, and predictions in the units of the labels."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -11,10 +11,34 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from gar.errors import InputError
 from gar.estimators.presets import FoldScaling, check_labels, fold_predictions
-from gar.estimators.rows import Rows
-from gar.losses import registry
-from gar.stack import Fold, StackedMLP
+from gar.registry import LOSSES
+from gar.stack import Fold, StackData, StackedMLP
 from gar.validation import check_choice
+
+Split = tuple[np.ndarray, np.ndarray]
+"""Row numbers of the training rows and of the validation rows."""
+
+
+class WeightedRows(NamedTuple):
+    """Rows of a table: features ``(rows, columns)``, labels ``(rows, targets)`` and sample weights ``(rows,)``."""
+
+    x: np.ndarray
+    y: np.ndarray
+    weight: np.ndarray
+
+    def take(self, indices: np.ndarray) -> "WeightedRows":
+        return WeightedRows(self.x[indices], self.y[indices], self.weight[indices])
+
+    def merged(self) -> "WeightedRows":
+        """Return each distinct row of positive weight once, with the sum of its weights, in sorted order.
+
+        So a row that occurs twice equals a row of weight two, and the order of rows does not matter, both to the last bit.
+        """
+        counted = self.take(np.flatnonzero(self.weight > 0))
+        distinct, index = np.unique(np.hstack([counted.x, counted.y]), axis=0, return_inverse=True)
+        weight = np.bincount(index.reshape(-1), weights=counted.weight, minlength=len(distinct))
+        columns = counted.x.shape[1]
+        return WeightedRows(distinct[:, :columns], distinct[:, columns:], weight)
 
 
 class NetworkRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -24,33 +48,38 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     scalings_: list[FoldScaling]
     n_outputs_: int
 
-    def _checked_rows(self, x: Any, y: Any, sample_weight: Any) -> Rows:
-        """The table as numbers, or an error that says what is wrong with it, before anything is trained."""
+    def _validated(self, x: Any, y: Any, sample_weight: Any) -> tuple[WeightedRows, int, torch.device]:
+        """Return rows, seed and device, or raise an error that says what is wrong with them, before anything is trained."""
+        check_choice(self.loss, tuple(LOSSES), "loss")
+        try:
+            device = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if self.device == "auto" else self.device)
+        except RuntimeError as error:
+            raise InputError(f"device={self.device!r} is not known to torch; use 'auto', 'cpu' or 'cuda'") from error
         if y is None:
             raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         x = validate_data(self, x, dtype=np.float64, ensure_min_samples=2)
         y = check_array(y, dtype=np.float64, ensure_2d=False, ensure_all_finite="allow-nan", input_name="y", estimator=self)
         check_consistent_length(x, y)
-        labels = y.reshape(len(y), -1)
-        check_labels(labels, range(labels.shape[1]))
         weight = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
-        self._flat, self.n_outputs_ = y.ndim == 1, labels.shape[1]
-        return Rows(x, labels, weight)
+        labels = y.reshape(len(y), -1)
+        self._is_flat, self.n_outputs_ = y.ndim == 1, labels.shape[1]
+        check_labels(labels, range(self.n_outputs_))
+        return WeightedRows(x, labels, weight), int(check_random_state(self.random_state).randint(2**31 - 1)), device
 
-    def _keep(self, networks: StackedMLP, folds: Sequence[Fold]) -> None:
-        """Take these networks, one per fold, to predict with."""
+    def _set_networks(self, networks: StackedMLP, folds: Sequence[Fold]) -> None:
+        """Predict with these networks from now on, one per fold."""
         if not bool(networks.weights.isfinite().all()):
             raise InputError("training diverged: the weights are no longer finite; use a smaller learning rate")
         self.networks_ = networks
         self.scalings_ = [(fold.features, fold.labels) for fold in folds]
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
-        """Predictions in the units of the labels, ``(rows,)`` or ``(rows, targets)`` as in ``fit``."""
+        """Return predictions in the units of the labels, ``(rows,)`` or ``(rows, targets)`` as in ``fit``."""
         check_is_fitted(self, "networks_")
         x = torch.tensor(validate_data(self, X, dtype=np.float64, reset=False))
-        folds = enumerate(self.scalings_)
-        mean: np.ndarray = torch.stack([fold_predictions(self.networks_, place, fold, x) for place, fold in folds]).mean(0).numpy()
-        return mean[:, 0] if self._flat else mean
+        of_folds = [fold_predictions(self.networks_, index, scaling, x) for index, scaling in enumerate(self.scalings_)]
+        mean: np.ndarray = torch.stack(of_folds).mean(0).numpy()
+        return mean[:, 0] if self._is_flat else mean
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -58,18 +87,18 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-def check_loss(loss: Any) -> None:
-    check_choice(loss, tuple(registry), "loss")
+def stack_data(rows: WeightedRows, splits: Sequence[Split] = (), *, scale_labels: bool = True) -> StackData:
+    """Return a table in which every fold has its own merged rows, standardised with statistics of its training rows.
 
-
-def resolved_device(device: str) -> torch.device:
-    if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        return torch.device(device)
-    except RuntimeError as error:
-        raise InputError(f"device={device!r} is not known to torch; use 'auto', 'cpu' or 'cuda'") from error
-
-
-def drawn_seed(random_state: Any) -> int:
-    return int(check_random_state(random_state).randint(2**31 - 1))
+    Without splits there is one fold, which trains on all rows.
+    """
+    everything = (np.arange(len(rows.weight)), np.arange(0))
+    blocks = [rows.take(indices).merged() for split in (splits or [everything]) for indices in split]
+    x, y, weight = (np.concatenate(column) for column in zip(*blocks, strict=True))
+    parts = np.split(np.arange(len(weight)), np.cumsum([len(block.weight) for block in blocks])[:-1])
+    folds = [(train, valid, np.arange(0)) for train, valid in zip(parts[::2], parts[1::2], strict=True)]
+    for number, (train, _, _) in enumerate(folds):
+        if len(train) == 0:
+            raise InputError(f"no row of fold {number} counts in training: all its sample_weight are zero")
+    sample_weight = None if np.all(weight == 1) else weight
+    return StackData(x, y, folds, sample_weight=sample_weight, scale_features=True, scale_labels=scale_labels)

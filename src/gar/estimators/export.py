@@ -1,4 +1,4 @@
-"""A fitted estimator as an ONNX file, which runs without Python, torch or this package."""
+"""Export of a fitted estimator as an ONNX file, which runs without Python, torch or this package."""
 
 import os
 from functools import partial, reduce
@@ -13,7 +13,7 @@ from gar.estimators.base import NetworkRegressor
 from gar.stack import PeriodicFeatures, Scaling
 
 _OPSET = 17
-_SINGLE, _DOUBLE = 1, 11  # onnx.TensorProto.FLOAT and DOUBLE
+_FLOAT, _DOUBLE = 1, 11  # onnx.TensorProto
 
 
 def export_onnx(estimator: NetworkRegressor, path: str | os.PathLike[str]) -> None:
@@ -27,9 +27,12 @@ def export_onnx(estimator: NetworkRegressor, path: str | os.PathLike[str]) -> No
         path: of the file to write.
     """
     check_is_fitted(estimator)
-    onnx = _onnx()
+    try:
+        import onnx
+    except ImportError as error:
+        raise InputError("writing ONNX needs the package onnx; install it with: pip install 'gar[onnx]'") from error
     graph = _Graph(onnx.helper, onnx.numpy_helper)
-    folds = [graph.fold(estimator.networks_.module(place), *fold) for place, fold in enumerate(estimator.scalings_)]
+    folds = [graph.add_network(estimator.networks_.module(index), *scaling) for index, scaling in enumerate(estimator.scalings_)]
     graph.add("Div", reduce(partial(graph.add, "Add"), folds), graph.constant(np.float64(len(folds))), output="y")
     ends = [
         onnx.helper.make_tensor_value_info(name, _DOUBLE, ["rows", width])
@@ -41,16 +44,8 @@ def export_onnx(estimator: NetworkRegressor, path: str | os.PathLike[str]) -> No
     onnx.save_model(model, os.fspath(path))
 
 
-def _onnx() -> Any:
-    try:
-        import onnx
-    except ImportError as error:
-        raise InputError("writing ONNX needs the package onnx; install it with: pip install 'gar[onnx]'") from error
-    return onnx
-
-
 class _Graph:
-    """Nodes and constants as they are added; a value is known by its name."""
+    """Nodes and constants of an ONNX graph; a value is known by its name."""
 
     def __init__(self, helper: Any, numpy_helper: Any) -> None:
         self._helper, self._numpy_helper = helper, numpy_helper
@@ -58,51 +53,50 @@ class _Graph:
         self.constants: list[Any] = []
 
     def add(self, operation: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
-        """A node with one output; returns its name."""
+        """Add a node with one output and return its name."""
         name = output or f"{operation.lower()}_{len(self.nodes)}"
         self.nodes.append(self._helper.make_node(operation, list(inputs), [name], **attributes))
         return name
 
-    def constant(self, value: np.ndarray | np.generic) -> str:
+    def constant(self, value: Tensor | np.ndarray | np.generic) -> str:
+        """Add a constant and return its name."""
         name = f"constant_{len(self.constants)}"
-        self.constants.append(self._numpy_helper.from_array(np.asarray(value), name))
+        array = value.detach().numpy() if isinstance(value, Tensor) else np.asarray(value)
+        self.constants.append(self._numpy_helper.from_array(array, name))
         return name
 
-    def numbers(self, values: Tensor) -> str:
-        return self.constant(values.detach().numpy())
-
-    def fold(self, network: nn.Sequential, features: Scaling | PeriodicFeatures | None, labels: Scaling | None) -> str:
-        """Predictions of one network."""
+    def add_network(self, network: nn.Sequential, features: Scaling | PeriodicFeatures | None, labels: Scaling | None) -> str:
+        """Add the predictions of one network and return their name."""
         value = self._inputs(features)
         for layer in network:
             value = self._layer(value, layer)
         value = self.add("Cast", value, to=_DOUBLE)
         if labels is None:
             return value
-        return self.add("Add", self.add("Mul", value, self.numbers(labels.scale)), self.numbers(labels.center))
+        return self.add("Add", self.add("Mul", value, self.constant(labels.scale)), self.constant(labels.center))
 
     def _inputs(self, features: Scaling | PeriodicFeatures | None) -> str:
-        """What a network sees, in single precision; scaled before it is rounded."""
+        """Add the inputs of a network in single precision, scaled before they are rounded."""
         if features is None:
-            return self.add("Cast", "X", to=_SINGLE)
+            return self.add("Cast", "X", to=_FLOAT)
         scaling = features.scaling if isinstance(features, PeriodicFeatures) else features
-        scaled = self.add("Div", self.add("Sub", "X", self.numbers(scaling.center)), self.numbers(scaling.scale))
-        single = self.add("Cast", scaled, to=_SINGLE)
-        return (
-            self.add("Concat", single, self._waves(scaled, features), axis=1) if isinstance(features, PeriodicFeatures) else single
-        )
+        scaled = self.add("Div", self.add("Sub", "X", self.constant(scaling.center)), self.constant(scaling.scale))
+        single = self.add("Cast", scaled, to=_FLOAT)
+        if not isinstance(features, PeriodicFeatures):
+            return single
+        return self.add("Concat", single, self._cosines(scaled, features), axis=1)
 
-    def _waves(self, scaled: str, waves: PeriodicFeatures) -> str:
-        """As :meth:`gar.stack.PeriodicFeatures.apply`. Whole turns are taken off before rounding, so that fast waves keep their digits."""
-        columns = self.constant(np.repeat(waves.columns.numpy(), waves.frequencies.shape[1]))
-        phases = self.add("Mul", self.add("Gather", scaled, columns, axis=1), self.numbers(waves.frequencies.flatten()))
-        turns = self.add("Add", phases, self.numbers(waves.phases.flatten()))
-        part = self.add("Cast", self.add("Sub", turns, self.add("Floor", turns)), to=_SINGLE)
+    def _cosines(self, scaled: str, features: PeriodicFeatures) -> str:
+        """Add what :meth:`gar.stack.PeriodicFeatures.apply` computes; whole periods are subtracted before rounding to float32."""
+        columns = self.constant(np.repeat(features.columns.numpy(), features.frequencies.shape[1]))
+        phases = self.add("Mul", self.add("Gather", scaled, columns, axis=1), self.constant(features.frequencies.flatten()))
+        periods = self.add("Add", phases, self.constant(features.phases.flatten()))
+        part = self.add("Cast", self.add("Sub", periods, self.add("Floor", periods)), to=_FLOAT)
         return self.add("Cos", self.add("Mul", part, self.constant(np.float32(2.0 * np.pi))))
 
     def _layer(self, value: str, layer: nn.Module) -> str:
         if isinstance(layer, nn.Linear):
-            return self.add("Gemm", value, self.numbers(layer.weight.float()), self.numbers(layer.bias.float()), transB=1)
+            return self.add("Gemm", value, self.constant(layer.weight.float()), self.constant(layer.bias.float()), transB=1)
         if isinstance(layer, nn.ELU):
             return self.add("Elu", value)
         return self.add("Mul", value, self.add("Sigmoid", value))  # SiLU

@@ -1,27 +1,29 @@
-"""One network with one loss, the scikit-learn way."""
+"""One network with one loss, as an estimator of scikit-learn."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from gar.estimators.base import NetworkRegressor, check_loss, drawn_seed, resolved_device
-from gar.estimators.presets import DEFAULT, encoded, train_rows, train_settings
-from gar.estimators.rows import stack_data
+from gar.estimators.base import NetworkRegressor, stack_data
+from gar.estimators.presets import ESTIMATOR_PRESET, encode_features, train_rows, train_settings
 from gar.stack import Models, train
+
+_SETTINGS = ("hidden_sizes", "activation", "encoding", "epochs", "batch_size", "optimizer", "schedule", "loss", "loss_options")
+"""Arguments of the estimator that are settings of its training."""
 
 
 class GARRegressor(NetworkRegressor):
-    """A neural network for tables, trained with Gradient Aligned Regression or another loss of the registry.
+    """A neural network for tables, trained with Gradient Aligned Regression or another registered loss.
 
     Features and labels are standardised with statistics of the training rows; predictions are in the units of the labels.
 
     Args:
-        loss: a name of :data:`gar.losses.registry`.
+        loss: a name of :data:`gar.registry.LOSSES`.
         alpha: GAR's alpha; other losses take their parameter from ``loss_options``.
         hidden_sizes: widths of the hidden layers; ``"auto"`` is three of 64 or, from 2000 training rows on, of 128; ``"paper"``
             the paper's by number of features.
-        activation: between them: ``"silu"`` or ``"elu"``.
-        encoding: of features: ``"periodic"`` adds cosines of each (:class:`gar.stack.PeriodicFeatures`) and gates that turn off what tells
-            nothing; None is their standardised numbers alone.
+        activation: between the layers: ``"silu"`` or ``"elu"``.
+        encoding: of features: ``"periodic"`` adds cosines of each (:class:`gar.stack.PeriodicFeatures`) and learned feature gates,
+            which switch off uninformative inputs; None is standardised features alone.
         learning_rate: at the first epoch.
         weight_decay: of the optimiser.
         epochs: passes over the rows.
@@ -29,7 +31,7 @@ class GARRegressor(NetworkRegressor):
         optimizer: ``"adamw"``, ``"adam"`` or ``"sgd"``.
         schedule: of the learning rate: ``"cosine"``, ``"multistep"`` or ``"constant"``.
         loss_options: further arguments of the loss, such as ``{"delta": 0.5}`` for ``"huber"``.
-        random_state: a number makes a fit repeatable.
+        random_state: an integer makes a fit repeatable.
         device: ``"auto"`` uses a GPU if there is one.
 
     Attributes:
@@ -48,8 +50,8 @@ class GARRegressor(NetworkRegressor):
         loss: str = "gar",
         alpha: float = 1.0,
         *,
-        hidden_sizes: Any = DEFAULT["hidden_sizes"],
-        activation: str = DEFAULT["activation"],
+        hidden_sizes: Any = ESTIMATOR_PRESET["hidden_sizes"],
+        activation: str = ESTIMATOR_PRESET["activation"],
         encoding: str | None = None,
         learning_rate: float = 1e-2,
         weight_decay: float = 1e-2,
@@ -77,31 +79,12 @@ class GARRegressor(NetworkRegressor):
         self.device = device
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "GARRegressor":  # noqa: N803
-        """Train on all rows. ``sample_weight`` says how often each counts; NaN in ``y`` is a missing label."""
-        check_loss(self.loss)
-        rows = self._checked_rows(X, y, sample_weight)
-        seed = drawn_seed(self.random_state)
-        data = encoded(stack_data(rows, [rows.everything()]), self.encoding, seed=seed)
-        models = Models(
-            seed=seed,
-            learning_rate=self.learning_rate,
-            weight_decay=self.weight_decay,
-            parameter=self.alpha if self.loss == "gar" else None,
-        )
-        settings = train_settings(
-            hidden_sizes=self.hidden_sizes,
-            features=data.x.shape[1],
-            rows=train_rows(data),
-            activation=self.activation,
-            encoding=self.encoding,
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            optimizer=self.optimizer,
-            schedule=self.schedule,
-            loss=self.loss,
-            loss_options=self.loss_options,
-            keep_final=True,
-        )
-        networks = train(data, models, settings, device=resolved_device(self.device)).final
-        self._keep(networks, data.folds)
+        """Train on all rows. A weight of two equals two copies of a row; NaN in ``y`` is a missing label."""
+        rows, seed, device = self._validated(X, y, sample_weight)
+        data = encode_features(stack_data(rows), self.encoding, seed=seed)
+        parameter = self.alpha if self.loss == "gar" else None
+        models = Models(seed=seed, learning_rate=self.learning_rate, weight_decay=self.weight_decay, parameter=parameter)
+        given = {name: getattr(self, name) for name in _SETTINGS}
+        settings = train_settings(features=data.x.shape[1], rows=train_rows(data), keep_final=True, **given)
+        self._set_networks(train(data, models, settings, device=device).final, data.folds)
         return self

@@ -1,82 +1,142 @@
-"""A grid of networks over all folds, trained as one program, in the manner of LassoCV."""
+"""A grid of networks over all folds, trained as one tensor program and tuned by successive halving, in the manner of LassoCV."""
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from sklearn.model_selection import KFold, check_cv
 
 from gar.errors import InputError
-from gar.estimators.base import NetworkRegressor, check_loss, drawn_seed, resolved_device
-from gar.estimators.presets import DEFAULT, PAPER, encoded, train_rows, train_settings
-from gar.estimators.rows import Rows, Split, stack_data
-from gar.estimators.trials import Candidate, Recipe, Tryout, try_out
-from gar.losses import registry
-from gar.metrics import LARGER_IS_BETTER, METRICS
+from gar.estimators.base import NetworkRegressor, Split, WeightedRows, stack_data
+from gar.estimators.presets import ESTIMATOR_PRESET, PAPER_PRESET, encode_features, train_rows, train_settings
+from gar.registry import LOSSES, METRICS
 from gar.search import RunContext, search
-from gar.stack import History, Models, StackData, StackedMLP, TrainSettings
+from gar.stack import History, Models, StackData, StackedMLP
 from gar.validation import check_choice
 
-_SHARED = ("hidden_sizes", "activation", "encoding", "epochs", "optimizer", "schedule")
-"""What all networks of a recipe have in common."""
+_EPOCH_FACTOR, _CANDIDATE_FACTOR = 6, 3
+"""Successive halving: the first rungs have a sixth of the epochs; a third of the candidates is promoted from one fold to all."""
 
-_SHORT = 6
-"""The shortlist is drawn up after one in so many epochs."""
+_MIN_VALIDATION_ROWS = 5
+"""Validation rows of a fold below which correlations and R2 are uninformative."""
 
-_PART = 3
-"""One in so many combinations is tried on more than one fold."""
+Stack = tuple[str | None, int]
+"""Encoding and batch size, which networks trained as one stack have in common."""
 
-_FEWEST = 5
-"""Rows that a fold must leave out for correlations and R2 to say something."""
+Tables = Mapping[str | None, StackData]
+"""The table in each encoding to try."""
+
+
+class Candidate(NamedTuple):
+    """One combination of hyperparameters."""
+
+    encoding: str | None
+    batch_size: int
+    learning_rate: float
+    weight_decay: float
+    parameter: float | None
+
+    @property
+    def stack(self) -> Stack:
+        return self.encoding, self.batch_size
+
+    def params(self, parameter: str | None) -> dict[str, Any]:
+        """Return the combination by name, given the name of the parameter of the loss."""
+        shared = dict(zip(self._fields[:-1], self, strict=False))
+        return shared if parameter is None or self.parameter is None else {**shared, parameter: self.parameter}
+
+
+@dataclass(frozen=True)
+class Rung:
+    """A step of successive halving: candidates that were trained on some folds for some epochs.
+
+    ``scores`` are validation scores ``(all folds, candidates)``, larger being better: ``-inf`` for a candidate that failed, NaN on
+    folds where it was not tried. ``runs`` has for every stack its models, fold after fold, and their history.
+    """
+
+    candidates: list[Candidate]
+    epochs: int
+    scores: np.ndarray
+    runs: Mapping[Stack, tuple[Models, History]]
+
+    def best(self, count: int) -> list[Candidate]:
+        """Return the candidates with the highest mean score over the folds tried, in the order of the grid."""
+        means = np.nanmean(self.scores, 0)
+        return [self.candidates[index] for index in sorted(np.argsort(-means, kind="stable")[:count])]
+
+    def with_scores_of(self, earlier: "Rung") -> "Rung":
+        """Return this rung with scores on the folds where an earlier rung tried its candidates, too."""
+        indices = [earlier.candidates.index(candidate) for candidate in self.candidates]
+        return replace(self, scores=np.where(np.isnan(self.scores), earlier.scores[:, indices], self.scores))
+
+    def of_best_encoding(self) -> "Rung":
+        """Return the candidates that have the same encoding as the best one."""
+        best = self.best(1)[0].encoding
+        indices = [index for index, candidate in enumerate(self.candidates) if candidate.encoding == best]
+        runs = {stack: run for stack, run in self.runs.items() if stack[0] == best}
+        return replace(self, candidates=[self.candidates[index] for index in indices], scores=self.scores[:, indices], runs=runs)
+
+    def networks(self, indices: Sequence[int]) -> StackedMLP:
+        """Return for every fold the network of one candidate, given by its index, with the weights of its best epoch."""
+        rows = []
+        for fold, index in enumerate(indices):
+            stack = self.candidates[index].stack
+            members = [number for number, candidate in enumerate(self.candidates) if candidate.stack == stack]
+            networks = self.runs[stack][1].best
+            rows.append(networks.weights[fold * len(members) + members.index(index)])
+        return StackedMLP(networks.layout, torch.stack(rows))
 
 
 class GARRegressorCV(NetworkRegressor):
-    """A network for tables that tunes itself: the combinations of its grids on all folds, trained as one tensor program.
+    """A network for tables that tunes itself: combinations of hyperparameters on all folds, trained as one tensor program.
 
-    In each fold the network and the epoch that score best on the rows left out win. Predictions are the mean of these winners, or
-    with ``refit="best"`` those of one network trained on all rows with the combination that is best over all folds.
+    In each fold the network and epoch with the best validation score win. Predictions are the mean of these winners, or with
+    ``refit="best"`` those of one network trained on all rows with the combination that is best over all folds.
+
+    Combinations are thinned out by successive halving: all are trained for a sixth of the epochs on one fold, the better third on
+    the other folds, too, and ``n_finalists`` of the better encoding for all epochs.
 
     Args:
-        loss: a name of :data:`gar.losses.registry`.
-        alphas: values of GAR's alpha to try. Other losses try ``parameters``, or the paper's grid for them.
+        loss: a name of :data:`gar.registry.LOSSES`.
+        alphas: values of GAR's alpha to try. Other losses try ``parameters``.
         learning_rates: to try.
         weight_decays: to try.
         batch_sizes: to try.
         hidden_sizes: widths of the hidden layers; ``"auto"`` is three of 64 or, from 2000 training rows on, of 128; ``"paper"``
             the paper's by number of features.
-        activation: between them: ``"silu"`` or ``"elu"``.
-        encoding: of features: ``"periodic"`` adds cosines of each (:class:`gar.stack.PeriodicFeatures`) and gates that turn off what tells
-            nothing; None is their standardised numbers alone; ``"auto"`` tries both.
+        activation: between the layers: ``"silu"`` or ``"elu"``.
+        encoding: of features: ``"periodic"`` adds cosines of each (:class:`gar.stack.PeriodicFeatures`) and learned feature gates,
+            which switch off uninformative inputs; None is standardised features alone; ``"auto"`` tries both.
         epochs: passes over the rows.
         cv: number of folds, a splitter of scikit-learn, or a list of (train, test) rows.
-        scoring: ``"pearson"``, ``"spearman"``, ``"r2"``, ``"mae"`` or ``"rmse"`` on the rows left out. The first three need five
-            of them in every fold; with fewer, ``"mae"`` is used, and a warning says so.
-        shortlist: how many combinations are trained in full. A sixth of the epochs decides: of all combinations on one fold, of the
-            better third on the others too. None trains all.
+        scoring: ``"pearson"``, ``"spearman"``, ``"r2"``, ``"mae"`` or ``"rmse"`` on the validation rows. The first three need five
+            of them in every fold; with fewer, ``"mae"`` is used with a warning.
+        n_finalists: combinations that are trained for all epochs; None trains all of them.
         refit: ``"mean"`` of the winners of all folds, or ``"best"``.
-        preset: ``"paper"`` takes the paper's recipe (SGD, its grids, networks and schedule) in place of the arguments above it.
-        parameters: values to try of the parameter of a loss other than GAR.
+        preset: ``"paper"`` takes the paper's hyperparameters (SGD, its grids, networks and schedule) instead of those above.
+        parameters: values to try of the parameter of a loss other than GAR; None is the grid with which the loss is registered.
         optimizer: ``"adamw"``, ``"adam"`` or ``"sgd"``.
         schedule: of the learning rate: ``"cosine"``, ``"multistep"`` or ``"constant"``.
-        loss_options: further arguments of the loss, for all models alike.
+        loss_options: further arguments of the loss, for all networks alike.
         n_jobs: processes to train with; -1 is one per core. It changes no result.
-        verbose: show a line of progress.
-        random_state: a number makes a fit repeatable.
+        verbose: show a progress line.
+        random_state: an integer makes a fit repeatable.
         device: ``"auto"`` uses a GPU if there is one.
 
     Attributes:
-        scoring_: the score that chose.
+        scoring_: the metric that was used to choose.
         alpha_: the alpha that is best over all folds (for GAR).
-        best_params_: the whole combination.
-        best_score_: its mean score over the folds; errors count negative, as everywhere in scikit-learn.
+        best_params_: the combination that is best over all folds.
+        best_score_: its mean validation score; errors count negative, as everywhere in scikit-learn.
         cv_results_: like GridSearchCV's: ``params``, ``mean_test_score``, ``std_test_score``, ``split0_test_score``, ...;
-            ``epochs`` tells which combinations were trained in full. NaN is the score on a fold that was not tried.
-        history_: for every batch size its models that were trained in full, and what was measured of them after every epoch.
+            ``epochs`` is how long a combination was trained. The score on a fold where it was not tried is NaN.
+        history_: for every batch size the models that were trained for all epochs, and their metrics after every epoch.
         fold_params_: the combination that won each fold.
         networks_: the networks that predict.
 
@@ -93,21 +153,21 @@ class GARRegressorCV(NetworkRegressor):
         loss: str = "gar",
         alphas: Sequence[float] = (0.1, 1.0, 10.0),
         *,
-        learning_rates: Sequence[float] = DEFAULT["learning_rates"],
-        weight_decays: Sequence[float] = DEFAULT["weight_decays"],
-        batch_sizes: Sequence[int] = DEFAULT["batch_sizes"],
-        hidden_sizes: Any = DEFAULT["hidden_sizes"],
-        activation: str = DEFAULT["activation"],
-        encoding: str | None = DEFAULT["encoding"],
-        epochs: int = DEFAULT["epochs"],
+        learning_rates: Sequence[float] = ESTIMATOR_PRESET["learning_rates"],
+        weight_decays: Sequence[float] = ESTIMATOR_PRESET["weight_decays"],
+        batch_sizes: Sequence[int] = ESTIMATOR_PRESET["batch_sizes"],
+        hidden_sizes: Any = ESTIMATOR_PRESET["hidden_sizes"],
+        activation: str = ESTIMATOR_PRESET["activation"],
+        encoding: str | None = ESTIMATOR_PRESET["encoding"],
+        epochs: int = ESTIMATOR_PRESET["epochs"],
         cv: Any = 5,
         scoring: str = "pearson",
-        shortlist: int | None = 4,
+        n_finalists: int | None = 4,
         refit: str = "mean",
         preset: str | None = None,
         parameters: Sequence[float] | None = None,
-        optimizer: str = DEFAULT["optimizer"],
-        schedule: str = DEFAULT["schedule"],
+        optimizer: str = ESTIMATOR_PRESET["optimizer"],
+        schedule: str = ESTIMATOR_PRESET["schedule"],
         loss_options: Mapping[str, Any] | None = None,
         n_jobs: int | None = None,
         verbose: bool = False,
@@ -125,7 +185,7 @@ class GARRegressorCV(NetworkRegressor):
         self.epochs = epochs
         self.cv = cv
         self.scoring = scoring
-        self.shortlist = shortlist
+        self.n_finalists = n_finalists
         self.refit = refit
         self.preset = preset
         self.parameters = parameters
@@ -138,44 +198,37 @@ class GARRegressorCV(NetworkRegressor):
         self.device = device
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "GARRegressorCV":  # noqa: N803
-        """Train the whole grid on all folds and keep the winners.
+        """Train the grid on all folds by successive halving and predict with the winners.
 
-        ``sample_weight`` says how often each row counts, in training and in scores; NaN in ``y`` is a missing label.
+        A weight of two equals two copies of a row, in training and in scores; NaN in ``y`` is a missing label.
         """
-        self._check_choices()
-        rows = self._checked_rows(X, y, sample_weight)
-        seed = drawn_seed(self.random_state)
+        self._check_arguments()
+        rows, seed, device = self._validated(X, y, sample_weight)
         data = stack_data(rows, self._splits(rows, seed), scale_labels=self.preset is None)
-        self.scoring_ = self._able_scoring(data)
-        tables = self._encoded(data, seed)
-        tryouts = self._tryouts(tables, seed)
-        self._report(tryouts)
-        winners = self._winners(tryouts[-1])
+        self.scoring_ = self._supported_scoring(data)
+        tables = self._encode(data, seed)
+        rungs = self._halve(tables, seed, device)
+        best = self._set_results(rungs)
+        winners = self._fold_winners(rungs[-1])
         if self.refit == "best":
-            self._refit(rows, seed)
+            self._refit(best, rows, seed, device)
         else:
-            self._keep(winners, tables[self.best_params_["encoding"]].folds)
+            self._set_networks(winners, tables[best.encoding].folds)
         return self
 
-    @property
-    def _recipe(self) -> Mapping[str, Any]:
-        """What is tried and how, from the arguments or from the preset."""
-        return PAPER if self.preset == "paper" else {name: getattr(self, name) for name in PAPER}
-
-    def _check_choices(self) -> None:
-        check_loss(self.loss)
-        check_choice(self.scoring, METRICS, "scoring")
+    def _check_arguments(self) -> None:
+        check_choice(self.scoring, tuple(METRICS), "scoring")
         check_choice(self.refit, ("mean", "best"), "refit")
         if self.preset is not None:
             check_choice(self.preset, ("paper",), "preset")
         for name in ("learning_rates", "weight_decays", "batch_sizes", "alphas"):
             if len(np.atleast_1d(getattr(self, name))) == 0:
                 raise InputError(f"{name} is empty; give at least one value to try")
-        if self.shortlist is not None and self.shortlist < 1:
-            raise InputError(f"shortlist={self.shortlist} leaves nothing to train; use 1 or more, or None for all")
+        if self.n_finalists is not None and self.n_finalists < 1:
+            raise InputError(f"n_finalists={self.n_finalists} leaves nothing to train; use 1 or more, or None for all")
 
-    def _splits(self, rows: Rows, seed: int) -> list[Split]:
-        """Shuffled folds for a number; a splitter or a list of splits is taken as it is."""
+    def _splits(self, rows: WeightedRows, seed: int) -> list[Split]:
+        """Return shuffled folds for an integer ``cv``; a splitter or a list of splits is used as it is."""
         count = len(rows.weight)
         cv = 5 if self.cv is None else int(self.cv) if isinstance(self.cv, Integral) else self.cv
         if isinstance(cv, int) and not 2 <= cv <= count:
@@ -187,95 +240,100 @@ class GARRegressorCV(NetworkRegressor):
             advice = "it may be a list of splits: cv=list(splitter.split(X, y, groups))"
             raise InputError(f"cv={cv} cannot split these rows ({error}); {advice}") from error
 
-    def _able_scoring(self, data: StackData) -> str:
-        """``scoring``, or MAE where some fold has too few rows for it: of two points, any rising line has a perfect correlation."""
+    def _supported_scoring(self, data: StackData) -> str:
+        """Return ``scoring``, or MAE if a fold is too small for it: two points on any rising line are perfectly correlated."""
         fewest = min(data.count_labelled(fold.valid) for fold in data.folds)
         if fewest == 0:
-            raise InputError(f"cv={self.cv} makes a fold that leaves out no row with a label and a weight; use fewer folds")
-        if fewest >= _FEWEST or not LARGER_IS_BETTER[self.scoring]:
+            raise InputError(f"cv={self.cv} makes a fold without a validation row that has a label and a weight; use fewer folds")
+        if fewest >= _MIN_VALIDATION_ROWS or not METRICS[self.scoring].larger_is_better:
             return self.scoring
         warnings.warn(
-            f"a fold leaves {fewest} rows out, too few to choose by {self.scoring}; 'mae' is used instead. Use fewer folds, or "
+            f"a fold has {fewest} validation rows, too few to choose by {self.scoring}; 'mae' is used instead. Use fewer folds, or "
             "scoring='mae'",
             stacklevel=3,
         )
         return "mae"
 
+    def _encode(self, data: StackData, seed: int) -> Tables:
+        """Return the table in every encoding to try."""
+        encoding = self._hyperparameters["encoding"]
+        tried = ("periodic", None) if encoding == "auto" else (encoding,)
+        return {name: encode_features(data, name, seed=seed) for name in tried}
+
     @property
-    def _parameter(self) -> tuple[str | None, Sequence[float] | None]:
-        """Name and values of the parameter of the loss."""
-        spec = registry[self.loss]
-        values = self.alphas if self.loss == "gar" else spec.grid if self.parameters is None else self.parameters
-        return spec.parameter, np.atleast_1d(values).tolist() or None
+    def _hyperparameters(self) -> Mapping[str, Any]:
+        """Grids and settings from the preset, or from the arguments of the same names."""
+        return PAPER_PRESET if self.preset == "paper" else {name: getattr(self, name) for name in PAPER_PRESET}
 
-    def _settings(self, data: StackData, batch_size: int, **more: Any) -> TrainSettings:
-        recipe = {**{name: self._recipe[name] for name in _SHARED}, **more}
-        size: dict[str, Any] = {"features": data.x.shape[1], "rows": train_rows(data), "batch_size": batch_size}
-        return train_settings(loss=self.loss, loss_options=self.loss_options, **size, **recipe)
-
-    def _encoded(self, data: StackData, seed: int) -> dict[str | None, StackData]:
-        """The table in every encoding that is tried."""
-        encoding = self._recipe["encoding"]
-        return {name: encoded(data, name, seed=seed) for name in (("periodic", None) if encoding == "auto" else (encoding,))}
-
-    def _tryouts(self, tables: Mapping[str | None, StackData], seed: int) -> list[Tryout]:
-        """All combinations, and at last those that decide, which have one encoding.
-
-        With a shortlist, all are trained for a short time on one fold, that with most rows to learn from, the better part on the
-        other folds too, and then the best of the better encoding in full.
-        """
-        epochs, candidates, folds = int(self._recipe["epochs"]), self._candidates(tables), next(iter(tables.values())).folds
-        every_fold = range(len(folds))
-        trial = partial(try_out, of_folds=len(folds), seed=seed, scoring=self.scoring_, train=self._trainer(tables))
-        if self.preset is not None or self.shortlist is None or len(candidates) <= self.shortlist:
-            in_full = trial(candidates, folds=every_fold, epochs=epochs)
-            return [in_full, in_full.of_best_encoding()]
-        short = -(-epochs // _SHORT)
-        longest = int(np.argmax([len(fold.train) for fold in folds]))
-        tryouts = [trial(candidates, folds=[longest], epochs=short)]
-        if others := [fold for fold in every_fold if fold != longest]:
-            good = tryouts[0].best(max(self.shortlist, len(candidates) // _PART))
-            tryouts.append(tryouts[0].joined(trial(good, folds=others, epochs=short)))
-        return [*tryouts, trial(tryouts[-1].of_best_encoding().best(self.shortlist), folds=every_fold, epochs=epochs)]
+    def _halve(self, tables: Tables, seed: int, device: torch.device) -> list[Rung]:
+        """Train the candidates by successive halving; the last rung has the finalists, which share one encoding."""
+        epochs, candidates = int(self._hyperparameters["epochs"]), self._candidates(tables)
+        train_sizes = [len(fold.train) for fold in next(iter(tables.values())).folds]
+        every_fold = range(len(train_sizes))
+        trial = partial(self._train, tables, seed, device)
+        if self.preset is not None or self.n_finalists is None or len(candidates) <= self.n_finalists:
+            full = trial(candidates, every_fold, epochs)
+            return [full, full.of_best_encoding()]
+        short, first_fold = -(-epochs // _EPOCH_FACTOR), int(np.argmax(train_sizes))
+        rungs = [trial(candidates, [first_fold], short)]
+        if other_folds := [fold for fold in every_fold if fold != first_fold]:
+            promoted = rungs[0].best(max(self.n_finalists, len(candidates) // _CANDIDATE_FACTOR))
+            rungs.append(trial(promoted, other_folds, short).with_scores_of(rungs[0]))
+        finalists = rungs[-1].of_best_encoding().best(self.n_finalists)
+        return [*rungs, trial(finalists, every_fold, epochs)]
 
     def _candidates(self, encodings: Iterable[str | None]) -> list[Candidate]:
         names = ("batch_sizes", "learning_rates", "weight_decays")
-        sizes, rates, decays = (np.atleast_1d(self._recipe[name]).tolist() for name in names)
-        parameters: Sequence[float | None] = self._parameter[1] or [None]
-        recipes = [Recipe(*values) for values in product(encodings, sizes)]
-        return [Candidate(*values) for values in product(recipes, rates, decays, parameters)]
+        grids = [np.atleast_1d(self._hyperparameters[name]).tolist() for name in names]
+        values = self.alphas if self.loss == "gar" else LOSSES[self.loss].grid if self.parameters is None else self.parameters
+        parameters: Sequence[float | None] = np.atleast_1d(values).tolist() or [None]
+        return [Candidate(*combination) for combination in product(encodings, *grids, parameters)]
 
-    def _trainer(self, tables: Mapping[str | None, StackData]) -> Callable[[Models, Recipe, int], History]:
+    def _train(
+        self, tables: Tables, seed: int, device: torch.device, candidates: list[Candidate], folds: Sequence[int], epochs: int
+    ) -> Rung:
+        """Train candidates on some folds; those with equal encoding and batch size are one stack."""
+        scores = np.full((len(next(iter(tables.values())).folds), len(candidates)), np.nan)
+        runs = {}
+        for stack in dict.fromkeys(candidate.stack for candidate in candidates):
+            indices = [index for index, candidate in enumerate(candidates) if candidate.stack == stack]
+            members = [candidates[index] for index in indices]
+            more = {"epochs": epochs, "keep_best": self.scoring_, "monitor": self.scoring_}
+            runs[stack] = self._train_stack(tables[stack[0]], members, folds, seed, device, **more)
+            values = METRICS[self.scoring_].sign * runs[stack][1].of("valid", self.scoring_)
+            best = np.where(np.isnan(values), -np.inf, values).max(1)
+            scores[np.ix_(folds, indices)] = best.reshape(len(folds), -1)
+        return Rung(candidates, epochs, scores, runs)
+
+    def _train_stack(
+        self, data: StackData, candidates: list[Candidate], folds: Sequence[int], seed: int, device: torch.device, **more: Any
+    ) -> tuple[Models, History]:
+        """Train candidates of one stack, all on the first fold, then all on the next; ``more`` are settings of training."""
+        given = {name: self._hyperparameters[name] for name in ("hidden_sizes", "activation", "epochs", "optimizer", "schedule")}
+        given |= {"loss": self.loss, "loss_options": self.loss_options, "features": data.x.shape[1], "rows": train_rows(data)}
+        given |= {"encoding": candidates[0].encoding, "batch_size": candidates[0].batch_size, **more}
+        _, _, rates, decays, parameters = zip(*candidates, strict=True)
+        models = Models(
+            fold=np.repeat(folds, len(candidates)),
+            seed=seed,
+            learning_rate=np.tile(rates, len(folds)),
+            weight_decay=np.tile(decays, len(folds)),
+            parameter=None if parameters[0] is None else np.tile(parameters, len(folds)),
+        )
         context = RunContext(workers=1 if self.n_jobs is None else self.n_jobs, progress=self.verbose)
-        device = resolved_device(self.device)
+        return models, search(data, models, train_settings(**given), context=context, device=device)
 
-        def train(models: Models, recipe: Recipe, epochs: int) -> History:
-            data, scored = tables[recipe.encoding], {"keep_best": self.scoring_, "monitor": self.scoring_}
-            settings = self._settings(data, recipe.batch_size, epochs=epochs, encoding=recipe.encoding, **scored)
-            return search(data, models, settings, context=context, device=device)
-
-        return train
-
-    def _winners(self, tryout: Tryout) -> StackedMLP:
-        """The best network of every fold at its best epoch."""
-        self.history_ = {recipe.batch_size: run for recipe, run in tryout.runs.items()}
-        if not np.isfinite(tryout.scores.max(1)).all():
-            raise InputError("training diverged for every combination of some fold; add smaller learning_rates")
-        places = tryout.scores.argmax(1).tolist()
-        self.fold_params_ = [tryout.candidates[place].params(self._parameter[0]) for place in places]
-        return StackedMLP(tryout.layout, torch.stack([tryout.best_weights(fold, place) for fold, place in enumerate(places)]))
-
-    def _report(self, tryouts: list[Tryout]) -> None:
-        """Scores of all combinations, from the last time each was tried."""
-        last = {candidate: (tryout, place) for tryout in tryouts for place, candidate in enumerate(tryout.candidates)}
-        scores = np.stack([tryout.scores[:, place] for tryout, place in last.values()], 1)
-        epochs = np.array([tryout.epochs for tryout, _ in last.values()])
+    def _set_results(self, rungs: list[Rung]) -> Candidate:
+        """Report the scores of all candidates, each from the last rung that it reached, and return the best one."""
+        last = {candidate: (rung, index) for rung in rungs for index, candidate in enumerate(rung.candidates)}
+        scores = np.stack([rung.scores[:, index] for rung, index in last.values()], 1)
+        epochs = np.array([rung.epochs for rung, _ in last.values()])
         mean, tried = np.nanmean(scores, 0), (~np.isnan(scores)).sum(0)
         with np.errstate(invalid="ignore"):
             spread = np.where(np.isfinite(mean), np.nanstd(scores, 0), np.nan)
         best_first = np.lexsort((-mean, -tried, -epochs))
         self.cv_results_ = {
-            "params": [candidate.params(self._parameter[0]) for candidate in last],
+            "params": [candidate.params(LOSSES[self.loss].parameter) for candidate in last],
             "epochs": epochs,
             **{f"split{fold}_test_score": row for fold, row in enumerate(scores)},
             "mean_test_score": mean,
@@ -286,17 +344,19 @@ class GARRegressorCV(NetworkRegressor):
         self.best_params_, self.best_score_ = self.cv_results_["params"][best], float(mean[best])
         if self.loss == "gar":
             self.alpha_ = self.best_params_["alpha"]
+        return list(last)[best]
 
-    def _refit(self, rows: Rows, seed: int) -> None:
-        """One network on all rows with the best combination."""
-        best, name = self.best_params_, self._parameter[0]
-        plain = stack_data(rows, [rows.everything()], scale_labels=self.preset is None)
-        data = encoded(plain, best["encoding"], seed=seed)
-        models = Models(
-            seed=seed,
-            learning_rate=best["learning_rate"],
-            weight_decay=best["weight_decay"],
-            parameter=None if name is None else best.get(name),
-        )
-        settings = self._settings(data, best["batch_size"], encoding=best["encoding"], keep_final=True)
-        self._keep(search(data, models, settings, device=resolved_device(self.device)).final, data.folds)
+    def _fold_winners(self, rung: Rung) -> StackedMLP:
+        """Return the best network of every fold at its best epoch."""
+        self.history_ = {batch_size: run for (_, batch_size), run in rung.runs.items()}
+        if not np.isfinite(rung.scores.max(1)).all():
+            raise InputError("training diverged for every combination of some fold; add smaller learning_rates")
+        best = rung.scores.argmax(1).tolist()
+        self.fold_params_ = [rung.candidates[index].params(LOSSES[self.loss].parameter) for index in best]
+        return rung.networks(best)
+
+    def _refit(self, best: Candidate, rows: WeightedRows, seed: int, device: torch.device) -> None:
+        """Train one network on all rows with the best combination."""
+        data = encode_features(stack_data(rows, scale_labels=self.preset is None), best.encoding, seed=seed)
+        _, history = self._train_stack(data, [best], [0], seed, device, keep_final=True)
+        self._set_networks(history.final, data.folds)

@@ -1,14 +1,15 @@
 """The search of a grid: read what is recorded, train what is missing, chunk by chunk, on a pool of workers."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from gar.errors import whole_number
-from gar.search.context import ALONE, RunContext, best_score, one_thread
+from gar.search.context import ALONE, RunContext, WorkerPool, best_score, one_thread
 from gar.search.records import Records
 from gar.stack import History, Models, Observer, StackData, StackedMLP, TrainSettings, chunks, train
 from gar.stack.batches import check_memory
@@ -67,19 +68,60 @@ def search(
         distinct, order = _distinct(models)
         history = History.empty(settings.layout(data), len(distinct), settings, dtype=dtype)
         store = None if context.records is None else Records(context.records, data, settings, device=device, dtype=dtype)
-        missing = np.arange(len(distinct)) if store is None else _read_records(store, distinct, history)
-        cut = _cut(data, distinct.take(missing), settings, pool.size, chunk_size, dtype)
-        plan = [missing[indices] for indices in cut]
-        shared, job = to_shared(data), Job(settings, device, dtype)
-        tasks = ((number, shared, distinct.take(indices), job) for number, indices in enumerate(plan))
-        with context.show_progress(len(distinct), len(distinct) - len(missing), settings.monitor) as line, one_thread():
-            line.update(0, best_score(history.metrics, settings.monitor))
-            for number, part in pool.run(train_chunk, tasks, shared=shared, stop=context.is_late):
-                history.put(plan[number], part)
-                if store is not None:
-                    store.write(distinct.take(plan[number]), part)
-                line.update(len(part), best_score(part.metrics, settings.monitor))
+        missing = np.arange(len(distinct)) if store is None else read_records(store, distinct, history)
+        plan = [missing[indices] for indices in _cut(data, distinct.take(missing), settings, pool.size, chunk_size, dtype)]
+        job = Job(settings, device, dtype)
+        train_chunks(train_chunk, job, data, distinct, plan, history, store, settings.monitor, pool, context)
     return history if len(distinct) == len(models) else history.take(order)
+
+
+class SearchHistory(Protocol):
+    """Metrics of the models of a search, into which those of finished models are entered."""
+
+    metrics: np.ndarray
+
+    def __len__(self) -> int: ...
+    def take(self, indices: np.ndarray, /) -> Self: ...
+    def put(self, indices: np.ndarray, part: Self, /) -> None: ...
+
+
+H = TypeVar("H", bound=SearchHistory)
+
+
+class RecordStore(Protocol[H]):
+    """Records of finished models on disk, as :class:`gar.search.records.Records`."""
+
+    def read(self) -> Iterator[tuple[list[Hashable], H]]: ...
+    def write(self, models: Any, history: H, /) -> None: ...
+
+
+def train_chunks(
+    function: Callable[..., tuple[int, H]],
+    job: object,
+    data: StackData,
+    models: Models,
+    plan: Sequence[np.ndarray],
+    history: H,
+    store: RecordStore[H] | None,
+    monitor: str,
+    pool: WorkerPool,
+    context: RunContext,
+) -> bool:
+    """Train every chunk of a plan, enter it into the history and record it; return False if the deadline passed before the end.
+
+    ``function(number, shared data, models of the chunk, job)`` returns the number and the history of the chunk.
+    """
+    shared, left = to_shared(data), sum(map(len, plan))
+    tasks = ((number, shared, models.take(indices), job) for number, indices in enumerate(plan))
+    with context.show_progress(len(models), len(models) - left, monitor) as line, one_thread():
+        line.update(0, best_score(history.metrics, monitor))
+        for number, part in pool.run(function, tasks, shared=shared, stop=context.is_late):
+            history.put(plan[number], part)
+            if store is not None:
+                store.write(models.take(plan[number]), part)
+            line.update(len(part), best_score(part.metrics, monitor))
+            left -= len(part)
+    return left == 0
 
 
 def _distinct(models: Models) -> tuple[Models, np.ndarray]:
@@ -89,7 +131,7 @@ def _distinct(models: Models) -> tuple[Models, np.ndarray]:
     return models.take(np.unique(order, return_index=True)[1]), order
 
 
-def _read_records(store: Records, models: Models, history: History) -> np.ndarray:
+def read_records(store: RecordStore[H], models: Models, history: H) -> np.ndarray:
     """Enter what is recorded into the history, and return the indices of models that are not."""
     missing = {key: index for index, key in enumerate(models.identities())}
     for keys, part in store.read():

@@ -1,15 +1,15 @@
 """Images: ResNet18 trained from scratch with any loss, encoders by Rank-N-Contrast, and linear probes on their features.
 
-Names are imported where they are first used: Lightning and torchvision take seconds, and come with ``pip install 'gar[vision]'``.
+Names are imported when they are first used: Lightning and torchvision take seconds, and come with ``pip install 'gar[vision]'``.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from gar.vision.encoder import image_features as image_features
     from gar.vision.encoder import load_encoder as load_encoder
     from gar.vision.encoder import resnet18 as resnet18
-    from gar.vision.features import image_features as image_features
     from gar.vision.generated import draw_clocks as draw_clocks
     from gar.vision.generated import write_clocks as write_clocks
     from gar.vision.images import ImageTable as ImageTable
@@ -20,31 +20,20 @@ if TYPE_CHECKING:
     from gar.vision.modules import ImageRegressor as ImageRegressor
     from gar.vision.probe import Probe as Probe
     from gar.vision.probe import linear_probe as linear_probe
-    from gar.vision.study import train_study as train_study
     from gar.vision.training import ImageSettings as ImageSettings
     from gar.vision.training import Machine as Machine
     from gar.vision.training import train_images as train_images
+    from gar.vision.training import train_study as train_study
 
-_HOME = {
-    "load_encoder": "encoder",
-    "resnet18": "encoder",
-    "image_features": "features",
-    "draw_clocks": "generated",
-    "write_clocks": "generated",
-    "ImageTable": "images",
-    "check_images": "images",
-    "read_images": "images",
-    "ImageModule": "modules",
-    "ImagePretrainer": "modules",
-    "ImageRegressor": "modules",
-    "Probe": "probe",
-    "linear_probe": "probe",
-    "train_study": "study",
-    "ImageSettings": "training",
-    "Machine": "training",
-    "train_images": "training",
+_MODULES = {
+    "encoder": ("image_features", "load_encoder", "resnet18"),
+    "generated": ("draw_clocks", "write_clocks"),
+    "images": ("ImageTable", "check_images", "read_images"),
+    "modules": ("ImageModule", "ImagePretrainer", "ImageRegressor"),
+    "probe": ("Probe", "linear_probe"),
+    "training": ("ImageSettings", "Machine", "train_images", "train_study"),
 }
-
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
 __all__ = [*_HOME]
 
 

@@ -1,6 +1,5 @@
-"""What a training run leaves on disk: its history, its best weights, and all that is needed to go on."""
+"""Checkpoints of a training run: its history, its best weights, and the state to resume from."""
 
-import csv
 import io
 import math
 from pathlib import Path
@@ -15,8 +14,8 @@ from gar.vision.modules import ImageModule
 LAST, BEST, HISTORY = "last.ckpt", "best.ckpt", "history.csv"
 
 
-class WholeFiles(lightning.pytorch.plugins.TorchCheckpointIO):
-    """Checkpoints that are there as a whole or not at all, whenever the process or the disk ends."""
+class AtomicCheckpointIO(lightning.pytorch.plugins.TorchCheckpointIO):
+    """Writes a checkpoint as a whole or not at all, whenever the process is killed or the disk is full."""
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
         content = io.BytesIO()
@@ -24,11 +23,11 @@ class WholeFiles(lightning.pytorch.plugins.TorchCheckpointIO):
         _write(Path(path), content.getvalue())
 
 
-class Keeper(lightning.Callback):
-    """After every epoch: a row of history, the weights if they are the best so far, and a checkpoint to go on from.
+class EpochCheckpoint(lightning.Callback):
+    """Writes after every epoch a row of history, the weights if they are the best so far, and a checkpoint to resume from.
 
-    The checkpoint comes last and holds the history, so whatever was written before it is written again when training goes on. A
-    run whose loss is no longer finite is ended: it would stay so.
+    The checkpoint comes last and holds the history, so files that were written before it are written again when training resumes.
+    A run whose loss is no longer finite is stopped, because it would stay so.
 
     Args:
         folder: where to write.
@@ -46,7 +45,7 @@ class Keeper(lightning.Callback):
         self.history = state_dict["history"]
 
     def best(self, monitor: str) -> dict[str, float]:
-        """The first row with the smallest number."""
+        """Return the first row of history with the smallest value of the monitored metric."""
         return min(self.history, key=lambda row: row[monitor] if math.isfinite(row[monitor]) else math.inf)
 
     def on_train_epoch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
@@ -58,7 +57,8 @@ class Keeper(lightning.Callback):
         if self.best(pl_module.monitor) is row:
             trainer.save_checkpoint(self._folder / BEST, weights_only=True)
         if trainer.is_global_zero:
-            _write(self._folder / HISTORY, _as_csv(self.history))
+            lines = [",".join(row), *(",".join(map(str, past.values())) for past in self.history), ""]
+            _write(self._folder / HISTORY, "\n".join(lines).encode())
         trainer.save_checkpoint(self._folder / LAST)
         if trainer.is_global_zero and self._stream is not None:
             names = ("train_loss", pl_module.monitor)
@@ -70,14 +70,6 @@ def _write(path: Path, content: bytes) -> None:
         write_whole(path, content)
     except OSError as error:
         raise OSError(
-            f"{path} could not be written ({error.strerror or error}); what was there before is whole. Make room, and the same "
-            "command goes on from it"
+            f"{path} could not be written ({error.strerror or error}); the previous file is intact. Free some disk space, and the "
+            "same command resumes from it"
         ) from error
-
-
-def _as_csv(rows: list[dict[str, float]]) -> bytes:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue().encode()

@@ -1,4 +1,4 @@
-"""Grids that a linear probe tries by default, those of the paper; light to import, since the command line shows them."""
+"""Default grids of a linear probe, those of the paper; light to import, because the command line shows them."""
 
 LEARNING_RATES = (0.01, 0.05, 0.1, 0.2, 0.5, 1.0)
 WEIGHT_DECAYS = (0.0, 1e-6, 1e-5, 1e-4, 1e-3)

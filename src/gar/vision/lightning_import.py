@@ -1,4 +1,4 @@
-"""Lightning, imported after a torchvision that it can import. All others here import it from this file."""
+"""Lightning, imported after torchvision, which it imports too; other modules of this package import it from here."""
 
 from gar.errors import InputError
 from gar.vision.torchvision_import import MISSING, import_torchvision

@@ -8,6 +8,7 @@ from sklearn.datasets import load_diabetes
 
 from gar.app.compare import Compared, Options, compare_table, source_of_frame
 from gar.search import RunContext
+from gar.search.context import ALONE
 
 QUICK = Options(
     losses=("mae", "gar", "rnc"), epochs=6, learning_rates=(2e-2, 3e-3), weight_decays=(1e-3,), hidden_sizes=(16, 8), batch_size=64
@@ -24,6 +25,6 @@ def diabetes() -> pd.DataFrame:
     return frame
 
 
-def compared(options: Options = QUICK, **columns: object) -> Compared:
+def compared(options: Options = QUICK, *, context: RunContext = ALONE, **columns: object) -> Compared:
     chosen = {"targets": ["target"], "drop": ["clinic", "double"], **columns}
-    return compare_table(source_of_frame(diabetes(), **chosen), options, RunContext(workers=1))  # type: ignore[arg-type]
+    return compare_table(source_of_frame(diabetes(), **chosen), options, context)  # type: ignore[arg-type]

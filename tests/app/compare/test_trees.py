@@ -1,9 +1,9 @@
-"""Boosted trees in a comparison: the same folds and the same choice as for networks, records, and models that are kept."""
+"""Boosted trees in a comparison: the same folds and selection as for networks, records, and saved models."""
 
 import json
 import re
 import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +14,18 @@ import pytest
 import torch
 import xgboost
 
-from gar import __version__, metrics
+from gar import metrics
 from gar.app.compare import Compared, NothingFinishedError, Options, compare_curve, compare_table, source_of_frame
 from gar.app.compare.source import prepare
-from gar.app.compare.tree_search import Fitted, TreeGrid, TreePlan, fit, search_trees, tree_key
+from gar.app.compare.tree_search import RoundHistory, TreeGrid, TreeSearchSettings, fit, search_trees, tree_key
 from gar.app.models import load_model
 from gar.app.models.trees import TreeModel
 from gar.app.report.results import Method
 from gar.boosting import GARObjective
-from gar.boosting.rounds import LEAF, LOSSES, Recipe, rows_in_leaf
+from gar.boosting.library import LEAF_ROWS, leaf_rows, tree_library
 from gar.errors import InputError
 from gar.registry import FAMILIES
 from gar.search import RecordWarning, RunContext, select
-from gar.search.fingerprints import FORMAT, fingerprint
 from gar.search.grid import to_shared
 from gar.stack import StackData
 from tests.app.compare.example import QUICK, compared, diabetes
@@ -58,7 +57,7 @@ def test_every_family_has_its_rows(found: Compared) -> None:
 
 
 def own_training(library: str, chosen: Any, x: np.ndarray, y: np.ndarray, test: np.ndarray) -> np.ndarray:
-    """The same trees by the library's own loop, in its own words."""
+    """Train the same trees with the library's own loop and parameter names."""
     rounds, objective = chosen.epoch + 1, GARObjective(alpha=chosen.parameter)
     if library == "xgboost":
         params = {"max_depth": chosen.depth, "eta": chosen.learning_rate, "min_child_weight": 5, "subsample": 0.8, "seed": 123}
@@ -87,9 +86,9 @@ def test_scores_are_those_of_the_librarys_own_training(found: Compared, library:
 @BOTH
 def test_rounds_end_when_validation_does_not_improve(library: Any) -> None:
     data = prepare(source_of_frame(diabetes(), targets=["target"], drop=["clinic", "double"]), TREES).data
-    plan = TreePlan(library=library, loss="gar", monitor="pearson", rounds=200, patience=10)
+    settings = TreeSearchSettings(loss="gar", monitor="pearson", rounds=200, patience=10)
     models = TreeGrid.of(folds=1, seeds=(1,), depths=(3,), rates=(0.1, 0.3), parameters=(1.0,))
-    history = search_trees(data, models, plan)
+    history = search_trees(data, models, tree_library(library), settings)
     assert history is not None
     valid = history.of("valid", "pearson")
     for row in valid:
@@ -115,7 +114,7 @@ def test_a_fold_predicts_what_was_measured_before_and_after_saving(tmp_path: Pat
         features, labels = prepared.source.features.iloc[test], prepared.source.labels[test]
         scores = found.problem.methods[0].scores["mae"]
         for fold, score in enumerate(scores):
-            alone = torch.from_numpy(again._predict_one(fold, features))
+            alone = torch.from_numpy(again.predict_fold(fold, features))
             assert float(metrics.mae(alone, torch.from_numpy(labels))) == pytest.approx(score, rel=1e-5)
         assert any("labels are missing" in note for note in found.problem.notes)
         rows = diabetes().iloc[:3].assign(sex=["child", None, "man"], bmi=np.nan)
@@ -148,7 +147,7 @@ def test_damaged_and_foreign_models_of_trees_are_refused(saved: Path, monkeypatc
     (saved / "model.json").write_text(json.dumps(about))
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "lightgbm", None)
-        with pytest.raises(InputError, match=r"needs the package lightgbm; install it with: pip install 'gar\[boosting\]'"):
+        with pytest.raises(InputError, match=r"lightgbm is not installed; use pip install 'gar\[boosting\]'"):
             load_model(saved)
     text = (saved / "trees-1-0.txt").read_text()
     (saved / "trees-1-0.txt").write_text(text.replace("1", "2", 1))
@@ -174,23 +173,23 @@ def test_records_are_used_and_damaged_ones_put_aside(tmp_path: Path, monkeypatch
     first = compare_table(source, options, RunContext(workers=1, records=tmp_path))
     files = sorted(tmp_path.glob("*/*.npz"))
     assert len(files) == first.problem.methods[0].models == 8
-    grown: list[int] = []
+    trained: list[int] = []
 
-    def counted(place: int, *rest: Any) -> Fitted:
-        grown.append(place)
-        return fit(place, *rest)
+    def counted(number: int, *rest: Any) -> tuple[int, RoundHistory]:
+        trained.append(number)
+        return fit(number, *rest)
 
     monkeypatch.setattr("gar.app.compare.tree_search.fit", counted)
     again = compare_table(source, options, RunContext(workers=1, records=tmp_path))
-    assert not grown
+    assert not trained
     assert again.problem.methods[0].scores == first.problem.methods[0].scores
     files[2].write_bytes(files[2].read_bytes()[:-1])
     with pytest.warns(RecordWarning, match=r"checksum.*trained again"):
         third = compare_table(source, options, RunContext(workers=1, records=tmp_path))
-    assert len(grown) == 1
+    assert len(trained) == 1
     assert third.problem.methods[0].scores == first.problem.methods[0].scores
     other = compare_table(source, replace(options, metric="spearman"), RunContext(workers=1, records=tmp_path))
-    assert len(grown) == 9  # another metric stops at other rounds
+    assert len(trained) == 9  # another metric stops at other rounds
     assert other.problem.judged_by == "spearman"
 
 
@@ -200,12 +199,13 @@ def test_time_is_up_between_fits(tmp_path: Path) -> None:
     with pytest.raises(NothingFinishedError, match=r"The time limit was reached before these were finished: GAR \(LightGBM\)"):
         compare_table(source, options, RunContext(workers=1, records=tmp_path, deadline=0.0))
     data = prepare(source, options).data
-    plan = TreePlan(library="lightgbm", loss="mse", monitor="mae", rounds=5)
+    lightgbm, settings = tree_library("lightgbm"), TreeSearchSettings(loss="mse", monitor="mae", rounds=5)
     models = TreeGrid.of(folds=2, seeds=(1,), depths=(2,), rates=(0.1,), parameters=None)
     answers = iter([False, True])
-    assert search_trees(data, models, plan, context=StoppedContext(records=tmp_path, stop=lambda: next(answers))) is None
-    whole = search_trees(data, models, plan)
-    gone_on = search_trees(data, models, plan, context=RunContext(records=tmp_path))
+    context = StoppedContext(records=tmp_path, stop=lambda: next(answers))
+    assert search_trees(data, models, lightgbm, settings, context=context) is None
+    whole = search_trees(data, models, lightgbm, settings)
+    gone_on = search_trees(data, models, lightgbm, settings, context=RunContext(records=tmp_path))
     assert whole is not None
     assert gone_on is not None
     np.testing.assert_array_equal(gone_on.metrics, whole.metrics)
@@ -213,9 +213,10 @@ def test_time_is_up_between_fits(tmp_path: Path) -> None:
 
 def test_workers_change_nothing() -> None:
     data = prepare(source_of_frame(diabetes(), targets=["target"], drop=["clinic", "double"]), TREES).data
-    plan = TreePlan(library="xgboost", loss="huber", monitor="mae", rounds=5)
+    xgboost, settings = tree_library("xgboost"), TreeSearchSettings(loss="huber", monitor="mae", rounds=5)
     models = TreeGrid.of(folds=2, seeds=(1,), depths=(2,), rates=(0.1,), parameters=(0.5, 2.0))
-    one, two = search_trees(data, models, plan), search_trees(data, models, plan, context=RunContext(workers=2))
+    one = search_trees(data, models, xgboost, settings)
+    two = search_trees(data, models, xgboost, settings, context=RunContext(workers=2))
     assert one is not None
     assert two is not None
     np.testing.assert_array_equal(one.metrics, two.metrics)
@@ -238,19 +239,18 @@ def test_groups_are_kept_together() -> None:
 
 @BOTH
 def test_a_fold_without_differences_is_a_failed_fit(library: Any) -> None:
-    """GAR has nothing to learn from constant labels, and says so at the first round."""
+    """GAR has no gradient for constant labels, which is an error at the first round."""
     x = np.random.default_rng(0).normal(size=(60, 2))
     data = StackData(x, np.append(np.ones(40), x[40:, 0]), [(np.arange(40), np.arange(40, 50), np.arange(50, 60))])
-    plan = TreePlan(library=library, loss="gar", monitor="mae")
-    recipe = Recipe(library=library, loss="gar", parameter=1.0, depth=2, learning_rate=0.1, subsample=1.0, seed=0)
-    fitted = fit(0, to_shared(data), 0, recipe, plan)
-    assert fitted.metrics.shape == (0, 2, 5)
-    assert "labels are constant" in fitted.reason
+    job = tree_library(library), TreeSearchSettings(loss="gar", monitor="mae")
     models = TreeGrid.of(folds=1, seeds=(1,), depths=(2,), rates=(0.1,), parameters=(1.0,))
-    history = search_trees(data, models, plan)
+    number, fitted = fit(7, to_shared(data), models, job)
+    assert (number, fitted.metrics.shape) == (7, (1, 0, 2, 5))
+    assert "labels are constant" in fitted.reasons[0]
+    history = search_trees(data, models, *job)
     assert history is not None
     assert history.failed_epoch.tolist() == [0]
-    with pytest.raises(InputError, match="no trees of fold 0 could be grown: labels are constant"):
+    with pytest.raises(InputError, match="no trees of fold 0 could be trained: labels are constant"):
         select(history, models, "mae")
 
 
@@ -269,21 +269,34 @@ def test_small_tables_are_learned(library: str, rows: int) -> None:
     assert np.mean(found.problem.methods[0].scores["pearson"]) > 0.5
 
 
-def test_leaves_of_larger_tables_are_as_they_were() -> None:
-    assert [rows_in_leaf(rows) for rows in (2, 16, 79, 80, 10_000)] == [1, 4, 19, LEAF, LEAF]
-    plan = TreePlan(library="lightgbm", loss="mse", monitor="mae")
-    for rows, is_small in ((160, False), (60, True)):
-        frame = linear(rows)
-        data = prepare(source_of_frame(frame, targets=["y"]), replace(TREES, folds=5)).data
-        shared = (FORMAT, __version__, lightgbm.__version__, asdict(plan), data)
-        assert (tree_key(data, plan) == fingerprint(shared)) is not is_small
+def test_leaves_are_smaller_for_small_tables() -> None:
+    assert [leaf_rows(rows) for rows in (2, 16, 79, 80, 10_000)] == [1, 4, 19, LEAF_ROWS, LEAF_ROWS]
+
+
+def test_the_key_of_records_takes_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Library, its version, every setting, the size of leaves and the data: each makes another search of it."""
+    library, settings = tree_library("lightgbm"), TreeSearchSettings(loss="mse", monitor="mae")
+    large, small = (prepare(source_of_frame(linear(rows), targets=["y"]), TREES).data for rows in (400, 60))
+    keys = [
+        tree_key(large, library, settings),
+        tree_key(small, library, settings),
+        tree_key(large, tree_library("xgboost"), settings),
+    ]
+    changes = ({"loss": "mae"}, {"monitor": "rmse"}, {"rounds": 7}, {"patience": 7}, {"subsample": 0.7})
+    keys += [tree_key(large, library, replace(settings, **change)) for change in changes]
+    assert tree_key(large, library, settings) == keys[0]
+    monkeypatch.setattr("gar.boosting.library.LEAF_ROWS", 30)
+    keys.append(tree_key(large, library, settings))
+    monkeypatch.setattr(lightgbm, "__version__", "0")
+    keys.append(tree_key(large, library, settings))
+    assert len(set(keys)) == len(keys) == 10
 
 
 def test_what_the_library_refuses_is_left_out_with_its_reason(tmp_path: Path) -> None:
     """The only feature differs in fewer rows than a leaf has: LightGBM is left without any, which it does not let GAR have."""
     source = source_of_frame(linear(250).assign(a=lambda frame: (frame.index % 25 == 0) * 1.0)[["a", "y"]], targets=["y"])
     options = replace(TREES, families=("lightgbm", "xgboost"))
-    reason = r"GAR \(LightGBM\) was left out: no trees of fold 0 could be grown: lightgbm cannot grow these trees: .*features"
+    reason = r"GAR \(LightGBM\) was left out: no trees of fold 0 could be trained: lightgbm cannot train these trees: .*features"
     for _ in range(2):  # the second time from records
         found = compare_table(source, options, RunContext(workers=1, records=tmp_path))
         assert [method.name for method in found.problem.methods] == ["mse-lightgbm", "mse-xgboost", "gar-xgboost"]
@@ -309,6 +322,5 @@ def test_wrong_models_are_explained(families: tuple[str, ...], message: str) -> 
         Options(families=families)
 
 
-@BOTH
-def test_the_registry_names_the_losses_of_trees(library: str) -> None:
-    assert set(FAMILIES[library].losses or ()) == set(LOSSES) == {"mae", "mse", "huber", "gar"}
+def test_the_registry_names_the_losses_of_trees() -> None:
+    assert all(FAMILIES[library].losses == ("mae", "mse", "huber", "gar") for library in ("xgboost", "lightgbm"))

@@ -60,13 +60,13 @@ def _check_report(folder: Path) -> None:
     (problem,) = json.loads((folder / "results.json").read_text())["problems"]
     assert [(method["loss"], method["family"]) for method in problem["methods"]] == [("mse", "lightgbm"), ("gar", "lightgbm")]
     page = (folder / "report.html").read_text()
-    told = ("GAR (LightGBM)", "until 50 did not improve validation mae", "depth 3", "after every round")
-    for text in (*told, 'data-toggle="gar-lightgbm"'):
+    shown = ("GAR (LightGBM)", "until 50 did not improve validation mae", "depth 3", "after every round")
+    for text in (*shown, 'data-toggle="gar-lightgbm"'):
         assert text in page
     assert (folder / "figures" / "1-diabetes-learning-lightgbm.svg").exists()
 
 
-def test_unknown_models_are_told(tmp_path: Path) -> None:
+def test_unknown_models_are_an_error(tmp_path: Path) -> None:
     diabetes().to_csv(tmp_path / "diabetes.csv", index=False)
     result = gar("compare", "diabetes.csv", "-t", "target", "--models", "catboost", folder=tmp_path)
     assert (result.returncode, result.stdout) == (2, "")

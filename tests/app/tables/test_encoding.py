@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from hypothesis import assume, given
 
-from gar.app.tables import Encoder, encode_folds, labels_of, read_table
+from gar.app.tables import Encoder, encode_folds, read_table, target_values
 from gar.errors import InputError
 from gar.stack import Scaling
 
@@ -31,7 +31,7 @@ def mixed() -> pd.DataFrame:
 
 
 def fitted(frame: pd.DataFrame, **options: int) -> Encoder:
-    return Encoder.plan(frame, **options).fit(frame)
+    return Encoder.infer(frame, **options).fit(frame)
 
 
 def column(encoder: Encoder, frame: pd.DataFrame, name: str) -> list[float]:
@@ -53,13 +53,12 @@ def test_every_kind_of_column() -> None:
     assert not any(name.startswith(("same", "nothing")) for name in encoder.feature_names)
 
 
-def test_the_reader_is_told_what_was_done() -> None:
-    assert Encoder.plan(mixed()).notes == (
-        "missing numbers filled with the median of training rows, and marked in a column of their own (3 columns): "
-        "size, when, count",
-        "text turned into one column per value (1 column): colour",
-        "missing text has a column of its own (1 column): colour",
-        "dates turned into days since 1970 (2 columns): when, text date",
+def test_notes_list_what_was_done() -> None:
+    assert Encoder.infer(mixed()).notes == (
+        "missing numbers filled with the median of the training rows, with an indicator column (3 columns): size, when, count",
+        "text one-hot encoded, one column per category (1 column): colour",
+        "missing text has an indicator column (1 column): colour",
+        "dates converted to days since 1970 (2 columns): when, text date",
         "left out, since all rows have the same value (1 column): same",
         "left out, since no row has a value (1 column): nothing",
     )
@@ -80,14 +79,14 @@ def test_rare_values_share_a_column_and_ids_are_left_out() -> None:
     assert any("names and ids (1 column): id" in note for note in encoder.notes)
 
 
-def test_what_looks_like_spoilt_numbers_is_told_how_to_be_written() -> None:
+def test_notes_say_how_to_write_what_looks_like_numbers() -> None:
     frame = pd.DataFrame({"price": [f"${row},000" for row in range(40)], "id": [f"no{row}" for row in range(40)], "x": range(40)})
-    notes = Encoder.plan(frame).notes
+    notes = Encoder.infer(frame).notes
     assert any("write them as 1234.5, without units, and dates as 2024-05-31 (1 column): price" in note for note in notes)
     assert any("names and ids (1 column): id" in note for note in notes)
 
 
-def test_values_that_were_not_there_when_it_was_planned() -> None:
+def test_values_that_are_new_to_the_encoder() -> None:
     frame = pd.DataFrame({"colour": ["red", "blue", "red"], "x": [1.0, 2.0, 4.0]})
     new = pd.DataFrame({"x": [None, np.inf], "colour": ["green", None], "more": [1, 2]})
     np.testing.assert_array_equal(fitted(frame).transform(new), [[0, 0, 2], [0, 0, 2]])
@@ -133,7 +132,7 @@ def test_numbers_and_text_are_the_same_category() -> None:
     encoder = fitted(pd.DataFrame({"grade": ["K", "1", "2", "K"]}))
     for grades in (["1", "2"], ["1.0", "2.0"], [1, 2], [1.0, 2.0]):
         assert encoder.transform(pd.DataFrame({"grade": grades})).tolist() == [[1, 0, 0], [0, 1, 0]]
-    assert encoder.unknown(pd.DataFrame({"grade": [1.0, None, 1.5]})) == (
+    assert encoder.unknown_categories(pd.DataFrame({"grade": [1.0, None, 1.5]})) == (
         "column 'grade' holds a category that is not known to the model in 1 of 3 rows, such as '1.5'",
     )
 
@@ -143,14 +142,14 @@ def test_rare_text_stays_rare_however_it_is_spelt() -> None:
     encoder = fitted(frame, max_categories=2)
     assert column(encoder, frame, "version is another value") == [*[0] * 6, 1, 1]
     assert column(encoder, pd.DataFrame({"version": [1.0, 3.0]}), "version=1") == [1, 0]
-    (note,) = encoder.unknown(frame)
+    (note,) = encoder.unknown_categories(frame)
     assert note == "column 'version' holds a category that is rare or new to the model in 2 of 8 rows, such as '1.0'"
 
 
 def test_infinite_numbers_are_missing() -> None:
     frame = pd.DataFrame({"x": [1.0, np.inf, 3.0, -np.inf]})
     assert fitted(frame).transform(frame).tolist() == [[1, 0], [2, 1], [3, 0], [2, 1]]
-    assert any("infinite" in note for note in Encoder.plan(frame).notes)
+    assert any("infinite" in note for note in Encoder.infer(frame).notes)
 
 
 def test_dates_with_time_zones_python_dates_and_durations() -> None:
@@ -180,6 +179,15 @@ def test_json_brings_back_the_same_encoder() -> None:
     assert json.loads(encoder.to_json())["format"] == 1
 
 
+def test_an_encoder_of_a_saved_model_stays_readable() -> None:
+    text = """{"format": 1, "notes": [], "columns": [
+        {"kind": "number", "name": "size", "unit": "number", "fill": 2.0, "marked": true, "placeholders": ["unknown"]},
+        {"kind": "number", "name": "when", "unit": "day", "fill": 1.0, "marked": false, "placeholders": []},
+        {"kind": "category", "name": "colour", "known": ["blue", "red"], "other": true, "missing": false}]}"""
+    frame = pd.DataFrame({"size": ["unknown", 4], "when": [None, "1970-01-08"], "colour": ["red", "green"]})
+    assert Encoder.from_json(text).transform(frame).tolist() == [[2, 1, 1, 0, 1, 0], [4, 0, 7, 0, 0, 1]]
+
+
 @pytest.mark.parametrize(
     "text", ["", "[]", "{}", '{"format": 1}', '{"format": 1, "columns": [{"kind": "spell"}], "notes": []}', "null"]
 )
@@ -194,7 +202,7 @@ def test_json_of_a_later_version_is_refused() -> None:
 
 
 def test_a_table_that_lacks_columns_is_refused() -> None:
-    encoder = fitted(pd.DataFrame({f"c{place}": [1, 2] for place in range(12)}))
+    encoder = fitted(pd.DataFrame({f"c{index}": [1, 2] for index in range(12)}))
     with pytest.raises(InputError, match=r"the table lacks 'c0', 'c1', .* and 3 more; it has 'c11', 'z'"):
         encoder.transform(pd.DataFrame({"c11": [1], "z": [2]}))
 
@@ -211,7 +219,7 @@ def test_a_table_that_lacks_columns_is_refused() -> None:
 )
 def test_tables_that_cannot_be_encoded(frame: pd.DataFrame, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        Encoder.plan(frame)
+        Encoder.infer(frame)
 
 
 def test_kinds_that_change_between_tables_are_refused() -> None:
@@ -228,7 +236,7 @@ FOLDS = [([0, 1, 2], [3, 4], [5]), ([3, 4], [0, 1, 2], [5])]
 def test_each_fold_is_filled_from_its_own_training_rows() -> None:
     frame = pd.DataFrame({"x": [1.0, 3.0, np.nan, 10.0, 30.0, np.nan]})
     y = np.arange(6.0)[:, None]
-    data, encoders, rows = encode_folds(Encoder.plan(frame), frame, y, FOLDS)
+    data, encoders, rows = encode_folds(Encoder.infer(frame), frame, y, FOLDS)
     assert rows.tolist() == [0, 1, 2, 3, 4, 5, 3, 4, 0, 1, 2, 5]
     assert data.x[:, 0].tolist() == [1, 3, 2, 10, 30, 2, 10, 30, 1, 3, 20, 20]
     assert data.y[:, 0].tolist() == rows.tolist()
@@ -245,8 +253,8 @@ def test_nothing_of_other_rows_leaks_into_a_fold() -> None:
     frame = pd.DataFrame({"x": [1.0, 3.0, np.nan, 10.0, 30.0, np.nan], "y": range(6)})
     changed = frame.copy()
     changed.loc[[3, 4], "x"] = [-1e6, 1e6]
-    plan = Encoder.plan(frame)
-    one, other = (encode_folds(plan, table, np.zeros((6, 1)), FOLDS[:1]).data for table in (frame, changed))
+    encoder = Encoder.infer(frame)
+    one, other = (encode_folds(encoder, table, np.zeros((6, 1)), FOLDS[:1]).data for table in (frame, changed))
     train = one.folds[0].train
     np.testing.assert_array_equal(one.x[train], other.x[train])
     np.testing.assert_array_equal(one.x[one.folds[0].test], other.x[other.folds[0].test])
@@ -254,7 +262,7 @@ def test_nothing_of_other_rows_leaks_into_a_fold() -> None:
 
 def test_a_table_without_gaps_is_kept_once() -> None:
     frame = pd.DataFrame({"x": np.arange(6.0), "colour": list("rgbrgb")})
-    data, encoders, rows = encode_folds(Encoder.plan(frame), frame, np.zeros((6, 1)), FOLDS, labels="raw")
+    data, encoders, rows = encode_folds(Encoder.infer(frame), frame, np.zeros((6, 1)), FOLDS, scale_labels=False)
     assert data.x.shape == (6, 4)
     assert rows.tolist() == list(range(6))
     assert data.folds[0].labels is None
@@ -263,7 +271,7 @@ def test_a_table_without_gaps_is_kept_once() -> None:
 
 def test_labels_with_gaps() -> None:
     frame = pd.DataFrame({"a": [1, None, 3], "b": ["4", "", "6"], "c": ["x", "y", "z"], "d": [None] * 3, "e": [1, np.inf, 2]})
-    np.testing.assert_array_equal(labels_of(frame, ["a", "b"]), [[1, 4], [np.nan, np.nan], [3, 6]])
+    np.testing.assert_array_equal(target_values(frame, ["a", "b"]), [[1, 4], [np.nan, np.nan], [3, 6]])
     for targets, message in [
         (["c"], "target 'c' holds 'x' in row 1; expected numbers"),
         (["d"], "target 'd' has no value in any row"),
@@ -273,7 +281,7 @@ def test_labels_with_gaps() -> None:
         (["a", "a"], "expected a list of different column names"),
     ]:
         with pytest.raises(InputError, match=message):
-            labels_of(frame, targets)
+            target_values(frame, targets)
 
 
 @given(
@@ -294,10 +302,10 @@ def test_whatever_comes_becomes_finite_numbers_or_a_clear_refusal(rows: list[tup
             fitted(frame)
         return
     try:
-        plan = Encoder.plan(frame)
+        encoder = Encoder.infer(frame)
     except InputError:
         assume(False)  # nothing but ids, blanks and infinities
-    encoder = plan.fit(frame)
+    encoder = encoder.fit(frame)
     x = encoder.transform(frame)
     assert x.shape == (len(frame), len(encoder.feature_names))
     assert np.isfinite(x).all()
@@ -305,8 +313,8 @@ def test_whatever_comes_becomes_finite_numbers_or_a_clear_refusal(rows: list[tup
 
 
 def test_ten_thousand_columns_and_a_hostile_name(tmp_path: Path) -> None:
-    names = ["<script>alert(1)</script>", *(f"c{place}" for place in range(9_999))]
-    lines = [",".join(names), *(",".join(str(row * place % 7) for place in range(1, 10_001)) for row in range(1, 4))]
+    names = ["<script>alert(1)</script>", *(f"c{index}" for index in range(9_999))]
+    lines = [",".join(names), *(",".join(str(row * index % 7) for index in range(1, 10_001)) for row in range(1, 4))]
     (tmp_path / "wide.csv").write_text("\n".join(lines))
     frame = read_table(tmp_path / "wide.csv")
     encoder = fitted(frame)

@@ -1,4 +1,4 @@
-"""Tables from every kind of file, and a one-line refusal for what is none."""
+"""Tables are read from every format, and other files are refused in one line."""
 
 import gzip
 import io
@@ -13,9 +13,7 @@ import openpyxl
 import pandas as pd
 import pytest
 
-from gar.app.tables import read_table
-from gar.app.tables.delimited import TextForm
-from gar.app.tables.reading import read_file
+from gar.app.tables import read_table, read_with_notes
 from gar.errors import InputError
 
 FRAME = pd.DataFrame({"size": [1.5, 2.25, -3.0], "colour": ["red", "blue", "red"], "count": [1, 2, 3]})
@@ -137,20 +135,20 @@ def test_old_western_encoding(tmp_path: Path) -> None:
         ("a\tb\n1,5e3\t1.5\n2\t2.5\n", [1500, 2], [1.5, 2.5]),
     ],
 )
-def test_decimal_commas_and_points_between_thousands(content: str, a: list[float], b: list[float], tmp_path: Path) -> None:
+def test_decimal_commas_and_thousands_separators(content: str, a: list[float], b: list[float], tmp_path: Path) -> None:
     frame = read_table(written(tmp_path / "a.csv", content))
     np.testing.assert_array_equal(frame.to_numpy(np.float64), np.column_stack([a, b]))
 
 
 def test_decimal_commas_are_noted(tmp_path: Path) -> None:
     decimal = "numbers are read with decimal commas, 1,5 as 1.5"
-    thousands = "points between thousands are left out, 1.234 read as 1234 (1 column): 'a'"
+    thousands = "points are read as thousands separators, 1.234 as 1234 (1 column): 'a'"
     for content, notes in [
         ("a;b\n1.000;1,5\n2;3\n", (decimal, thousands)),
         ("a;b\n1;1,5\n2;3\n", (decimal,)),
         ("a;b\n1;1.5\n2;3\n", ()),
     ]:
-        assert read_file(written(tmp_path / "a.csv", content), TextForm()).notes == notes
+        assert read_with_notes(written(tmp_path / "a.csv", content))[1] == notes
 
 
 def test_decimal_commas_beside_marks_of_missing_numbers(tmp_path: Path) -> None:
@@ -186,7 +184,7 @@ def test_line_ends_of_old_macs(tmp_path: Path) -> None:
     assert read_table(written(tmp_path / "a.csv", "a,b\r1,2\r3,4")).to_numpy().tolist() == [[1, 2], [3, 4]]
 
 
-def test_encodings_are_found_or_given(tmp_path: Path) -> None:
+def test_encodings_are_detected_or_given(tmp_path: Path) -> None:
     path = written(tmp_path / "a.csv", "名前,値段\n東京,2\n大阪,4\n".encode("shift_jis"))
     assert "name its encoding (--encoding)" in refusal(path)
     assert read_table(path, encoding="shift_jis")["名前"][0] == "東京"
@@ -199,11 +197,11 @@ def test_encodings_are_found_or_given(tmp_path: Path) -> None:
     assert read_table(written(tmp_path / "a.arff", western), encoding="latin-1")["the colour"][0] == "grün"
 
 
-def test_remarks_above_a_table_are_told(tmp_path: Path) -> None:
-    for remark in ("# made by x", "sep=;"):
-        path = written(tmp_path / "a.csv", f"{remark}\na;b\n1;2\n")
-        assert f"begins with the remark {remark!r}; expected the names of columns" in refusal(path)
-    assert "begins with the remark" in refusal(written(tmp_path / "a.csv", "# made by x\na:b\n1:2\n"), delimiter=":")
+def test_comments_above_a_table_are_reported(tmp_path: Path) -> None:
+    for comment in ("# made by x", "sep=;"):
+        path = written(tmp_path / "a.csv", f"{comment}\na;b\n1;2\n")
+        assert f"begins with the comment {comment!r}; expected column names" in refusal(path)
+    assert "begins with the comment" in refusal(written(tmp_path / "a.csv", "# made by x\na:b\n1:2\n"), delimiter=":")
     assert list(read_table(written(tmp_path / "b.csv", "#id,b\n1,2\n")).columns) == ["#id", "b"]
 
 
@@ -231,7 +229,7 @@ def test_hostile_but_harmless_tables_are_read_as_they_are(tmp_path: Path) -> Non
     gap = read_table(written(tmp_path / "c.csv", "a,b\n,1\n,2\n"))
     assert gap["a"].isna().all()
     wide = read_table(
-        written(tmp_path / "d.csv", ",".join(f"c{place}" for place in range(10_000)) + "\n" + ",".join(["1"] * 10_000))
+        written(tmp_path / "d.csv", ",".join(f"c{index}" for index in range(10_000)) + "\n" + ",".join(["1"] * 10_000))
     )
     assert wide.shape == (1, 10_000)
     quoted = read_table(written(tmp_path / "e.csv", 'a;b\n"1;2\n3";4\n"x, y";5\n'))
@@ -240,6 +238,9 @@ def test_hostile_but_harmless_tables_are_read_as_they_are(tmp_path: Path) -> Non
     assert list(spaced.columns) == ["the size", "the name"]
     single = read_table(written(tmp_path / "f.csv", "x\n1\n2.5\n"))
     assert single["x"].tolist() == [1, 2.5]
+    marked = read_table(written(tmp_path / "h.csv", "x\n1\n?\n\nNA\n2.5\n"))
+    assert marked["x"].isna().tolist() == [False, False, True, False]
+    assert marked["x"].tolist()[:2] == ["1", "?"]
 
 
 def test_formulas_of_a_workbook_are_never_computed(tmp_path: Path) -> None:
@@ -258,7 +259,7 @@ def test_formulas_of_a_workbook_are_never_computed(tmp_path: Path) -> None:
         ("image.csv", b"\x89PNG\r\n\x1a\n" + b"\x00" * 100, "is not text"),
         ("colons.csv", b"a:b:c\n1:2:3\n", "delimiter"),
         ("longer.csv", b"a,b\n1,2,3\n4,5,6\n", "as many fields as its header 'a,b'"),
-        ("ragged.csv", b"a,b\n" + b"1,2\n" * 200 + b"1,2,3\n", "no table"),
+        ("ragged.csv", b"a,b\n" + b"1,2\n" * 200 + b"1,2,3\n", "not a table"),
         ("garbage.parquet", b"PAR1" + b"\x01" * 50, "cannot be read"),
         ("garbage.xlsx", b"PK\x03\x04 and so on", "not a whole zip archive"),
         ("garbage.xls", b"\xd0\xcf\x11\xe0" + b"\x01" * 700, "cannot be read"),
@@ -272,7 +273,7 @@ def test_formulas_of_a_workbook_are_never_computed(tmp_path: Path) -> None:
         ("noending", b"a,b\n1,2\n", "ending"),
     ],
 )
-def test_what_is_no_table_is_refused_in_one_line(name: str, content: bytes, words: str, tmp_path: Path) -> None:
+def test_other_files_are_refused_in_one_line(name: str, content: bytes, words: str, tmp_path: Path) -> None:
     assert words in refusal(written(tmp_path / name, content))
 
 
@@ -281,7 +282,7 @@ def test_folders_and_missing_files(tmp_path: Path) -> None:
     assert "is not there" in refusal(tmp_path / "gone.csv")
 
 
-def test_a_wrong_delimiter_is_told_the_right_one(tmp_path: Path) -> None:
+def test_the_error_of_a_wrong_delimiter_names_the_right_one(tmp_path: Path) -> None:
     path = written(tmp_path / "a.csv", "a,b\n1,2\n")
     assert "it looks separated by commas" in refusal(path, delimiter=";")
     with pytest.raises(InputError, match="expected one character"):

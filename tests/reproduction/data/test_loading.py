@@ -10,9 +10,9 @@ import pytest
 from gar.app.compare.curves import squared_sine
 from gar.errors import InputError
 from gar.vision import read_images
-from gar_reproduction.data import available, describe, load, names
-from gar_reproduction.data.gdsc import drugs_and_features
-from gar_reproduction.data.home import located
+from gar_reproduction.data.catalog import describe, names
+from gar_reproduction.data.files import available, located
+from gar_reproduction.data.loading import drugs_and_features, load
 
 
 def needs(home: Path, *files: str) -> None:
@@ -37,7 +37,7 @@ def test_tables_have_the_size_and_the_names_that_are_promised(name: str, data_ho
     assert np.isfinite(table.y).all()
     assert (table.groups is not None) == (entry.groups is not None)
     assert set(entry.quirks) <= set(table.notes)
-    assert table.frame().shape == (entry.rows, entry.features + len(entry.targets))
+    assert table.y.shape == (entry.rows, len(entry.targets))
 
 
 def test_concrete_is_the_authors_table_to_the_digits_they_kept(data_home: Path) -> None:
@@ -150,9 +150,9 @@ def test_a_table_without_usable_drugs_is_refused() -> None:
 def test_the_list_of_images(data_home: Path) -> None:
     needs(data_home, "agedb/agedb.csv")
     (file,) = located("agedb", home=data_home)
-    images = read_images(file)
+    images = read_images(file, target="age")
     assert len(images.paths) == describe("agedb").rows
     assert {split: len(images.part(split)[1]) for split in ("train", "val", "test")} == {"train": 12208, "val": 2140, "test": 2140}
-    assert images.numbers.min() >= 0
+    assert images.targets.min() >= 0
     with pytest.raises(InputError, match="read_images"):
         load("agedb", home=data_home)

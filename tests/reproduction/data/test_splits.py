@@ -10,26 +10,25 @@ import torch
 from gar.app.tables import shuffled_folds
 from gar.errors import InputError
 from gar.stack import Scaling, StackData
-from gar_reproduction.data import (
-    Table,
+from gar_reproduction.data.loading import DataTable, load
+from gar_reproduction.data.splits import (
     authors_split,
     group_split,
     half_split,
     has_authors_split,
-    load,
     paper_order,
     paper_split,
 )
 
 
-def diabetes() -> Table:
+def diabetes() -> DataTable:
     return load("diabetes")
 
 
-def people(count: int = 20, each: int = 7) -> Table:
+def people(count: int = 20, each: int = 7) -> DataTable:
     generator = np.random.default_rng(0)
     x = generator.normal(size=(count * each, 3))
-    return Table(
+    return DataTable(
         name="people",
         title="People",
         x=x,
@@ -58,7 +57,7 @@ def test_the_papers_split_is_test_first_then_folds_in_order() -> None:
     assert valid == rest
 
 
-def test_rows_are_in_the_order_that_is_told() -> None:
+def test_rows_are_in_the_order_of_the_seed() -> None:
     table = diabetes()
     data = paper_split(table, seed=3, features="none")
     np.testing.assert_array_equal(data.x, table.x[paper_order(442, seed=3)])
@@ -90,7 +89,7 @@ def test_features_are_standardised_over_the_whole_table_or_the_training_rows() -
 
 def test_a_constant_feature_stays_finite() -> None:
     table = people()
-    flat = Table(name="flat", title="", x=table.x * [1, 0, 1], y=table.y, feature_names=("a", "b", "c"), target_names=("y",))
+    flat = DataTable(name="flat", title="", x=table.x * [1, 0, 1], y=table.y, feature_names=("a", "b", "c"), target_names=("y",))
     assert bool((paper_split(flat).x[:, 1] == 0).all())
 
 
@@ -193,16 +192,16 @@ def test_other_arrays_under_the_authors_names_are_refused(tmp_path: Path) -> Non
         (lambda table: authors_split("concrete", home="nowhere"), "not at nowhere/authors/CCS.npz"),
     ],
 )
-def test_what_cannot_be_split_is_told(call: object, message: str) -> None:
+def test_what_cannot_be_split_is_an_error(call: object, message: str) -> None:
     with pytest.raises(InputError, match=message):
         call(diabetes())  # type: ignore[operator]
 
 
 def test_a_table_with_wrong_shapes_is_refused() -> None:
     with pytest.raises(InputError, match=r"x has shape \(3, 2\), y \(2, 1\); expected \(3, 1\) and \(3, 1\)"):
-        Table(name="t", title="t", x=np.zeros((3, 2)), y=np.zeros((2, 1)), feature_names=("a",), target_names=("y",))
+        DataTable(name="t", title="t", x=np.zeros((3, 2)), y=np.zeros((2, 1)), feature_names=("a",), target_names=("y",))
     with pytest.raises(InputError, match="groups has shape"):
-        Table(
+        DataTable(
             name="t",
             title="",
             x=np.zeros((3, 1)),

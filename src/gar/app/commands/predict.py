@@ -23,17 +23,16 @@ def predict(model: Path, data: Path, delimiter: str | None, encoding: str | None
     import pandas as pd
 
     from gar.app.models import load_model
-    from gar.app.tables.delimited import TextForm
-    from gar.app.tables.reading import read_file
+    from gar.app.tables import read_with_notes
     from gar.files import write_whole
 
     inner = model / "model"
     trained = load_model(inner if inner.is_dir() else model)
     encoder = trained.encoders[0]
-    words = tuple(column.name for column in encoder.categories)
-    frame, notes = read_file(data, TextForm(delimiter=delimiter, encoding=encoding, text=words))
+    words = tuple(column.name for column in encoder.categorical_columns)
+    frame, notes = read_with_notes(data, delimiter=delimiter, encoding=encoding, text=words)
     table = pd.DataFrame(trained.predict(frame), columns=list(trained.targets))
-    for note in (*notes, *encoder.unknown(frame)):
+    for note in (*notes, *encoder.unknown_categories(frame)):
         click.echo(f"Note: {note}", err=True)
     text = table.to_csv(index=False, lineterminator="\n")
     if out is None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gar.errors import InputError
-from gar.estimators.presets import PAPER, train_settings
+from gar.estimators.presets import PAPER_PRESET, train_settings
 from gar.registry import BASELINE, FAMILIES, LOSSES, METHOD_OF_INTEREST, METRICS, NETWORKS, PAPER_LOSSES
 from gar.stack import Models, TrainSettings
 from gar.validation import check_choice
@@ -96,7 +96,7 @@ class Options:
     def hyperparameters(self, preset: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return a preset, by default the chosen one, with the values that were given instead."""
         if preset is None:
-            preset = PAPER if self.preset == "paper" else DEFAULT_PRESET
+            preset = PAPER_PRESET if self.preset == "paper" else DEFAULT_PRESET
         given: dict[str, Any] = {"batch_sizes": None if self.batch_size is None else (self.batch_size,)}
         given |= {name: getattr(self, name) for name in ("learning_rates", "weight_decays", "epochs", "hidden_sizes")}
         return {**preset, **{name: value for name, value in given.items() if value is not None}}

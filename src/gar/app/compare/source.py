@@ -12,10 +12,8 @@ import pandas as pd
 
 from gar.app.compare.options import Options
 from gar.app.plugins import installed
-from gar.app.tables import Encoder, Parts, encode_folds, group_folds, labels_of, shuffled_folds
-from gar.app.tables.columns import holds_numbers, numbers
-from gar.app.tables.delimited import TextForm
-from gar.app.tables.reading import read_file
+from gar.app.tables import Encoder, Parts, encode_folds, group_folds, read_with_notes, shuffled_folds, target_values
+from gar.app.tables.columns import is_numeric, to_floats
 from gar.errors import InputError
 from gar.estimators.presets import check_labels
 from gar.stack import StackData
@@ -63,7 +61,7 @@ def source_of_file(
         delimiter: between columns of text; None detects it.
         encoding: of text; None detects it.
     """
-    frame, notes = read_file(path, TextForm(delimiter=delimiter, encoding=encoding))
+    frame, notes = read_with_notes(path, delimiter=delimiter, encoding=encoding)
     source = source_of_frame(frame, targets=targets, group=group, drop=drop, name=Path(path).stem, source=Path(path).name)
     return replace(source, notes=(*notes, *source.notes))
 
@@ -99,7 +97,7 @@ def source_of_frame(
         title=name,
         source=source,
         features=features,
-        labels=labels_of(table, wanted),
+        labels=target_values(table, wanted),
         targets=tuple(wanted),
         groups=_groups(table, grouped) if grouped else None,
         notes=notes,
@@ -145,9 +143,9 @@ def _without_index(features: pd.DataFrame, first: str) -> tuple[pd.DataFrame, tu
 
 def _counts_rows(series: pd.Series) -> bool:
     """Return True if the values are 0, 1, 2, ... or 1, 2, 3, ..."""
-    if not holds_numbers(series) or len(series) == 0:
+    if not is_numeric(series) or len(series) == 0:
         return False
-    values = numbers(series)
+    values = to_floats(series)
     return values[0] in (0, 1) and np.array_equal(values - values[0], np.arange(len(values)))
 
 
@@ -216,8 +214,8 @@ def prepare(source: Source, options: Options) -> Prepared:
     parts = shuffled_folds(len(kept.labels), **common) if kept.groups is None else group_folds(kept.groups, **common)
     check_labels(kept.labels, [repr(name) for name in kept.targets])
     notes += _notes_on_equal_labels(kept, parts, options.metric)
-    encoder = Encoder.plan(kept.features)
-    encoded = encode_folds(encoder, kept.features, kept.labels, parts, labels="train" if options.preset is None else "raw")
+    encoder = Encoder.infer(kept.features)
+    encoded = encode_folds(encoder, kept.features, kept.labels, parts, scale_labels=options.preset is None)
     return Prepared(
         source=kept,
         data=encoded.data,

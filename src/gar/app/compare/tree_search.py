@@ -1,29 +1,29 @@
 """Boosted trees over a grid and all folds: one fit after another, several at a time, with a record of each on disk."""
 
 import os
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
-from importlib import import_module
-from itertools import product
-from typing import Any, NamedTuple
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice, product
+from typing import Any
 
 import numpy as np
 import torch
 
 from gar import __version__
-from gar.boosting.metrics import Library
-from gar.boosting.rounds import LEAF, Growth, Recipe, growth, rows_in_leaf
+from gar.boosting.library import Round, RoundSettings, TreeLibrary, leaf_rows
+from gar.boosting.training import LabelScale
 from gar.errors import InputError
-from gar.metrics import LARGER_IS_BETTER, METRICS, Evaluator
-from gar.search.context import ALONE, RunContext, best_score
+from gar.metrics import Evaluator
+from gar.registry import METRICS
+from gar.search.context import ALONE, RunContext
 from gar.search.fingerprints import FORMAT, fingerprint
-from gar.search.grid import SharedData, from_shared, to_shared
-from gar.search.records import RecordFolder, put_aside
+from gar.search.grid import SharedData, from_shared, read_records, train_chunks
+from gar.search.records import NAME_DIGITS, RecordFolder, put_aside
 from gar.stack import SPLITS, Fold, Models, StackData
 
 
 class TreeGrid(Models):
-    """What boosted trees differ in: as networks, but a depth instead of a decay."""
+    """What the boosted trees of a search differ in: as networks, but a depth instead of a weight decay."""
 
     def __init__(self, *, depth: Sequence[int] | np.ndarray, **columns: Any) -> None:
         super().__init__(**columns)
@@ -33,219 +33,181 @@ class TreeGrid(Models):
     def of(
         *, folds: int, seeds: Sequence[int], depths: Sequence[int], rates: Sequence[float], parameters: Sequence[float] | None
     ) -> "TreeGrid":
-        """Every combination; the last named changes quickest."""
+        """Return every combination; the last argument varies fastest."""
         rows = list(product(range(folds), seeds, depths, rates, parameters or (0.0,)))
         fold, seed, depth, rate, parameter = zip(*rows, strict=True)
         return TreeGrid(depth=depth, fold=fold, seed=seed, learning_rate=rate, parameter=parameter if parameters else None)
 
-    def take(self, places: Sequence[int] | np.ndarray) -> "TreeGrid":
-        index = np.asarray(places, dtype=np.int64)
-        columns: dict[str, Any] = {name: None if column is None else column[index] for name, column in vars(self).items()}
-        return TreeGrid(**columns)
-
 
 @dataclass(frozen=True, kw_only=True)
-class TreePlan:
+class TreeSearchSettings:
     """What all trees of a search share.
 
     Args:
-        library: who grows them.
-        loss: what they are grown with.
-        rounds: the most there are.
-        patience: rounds without a better validation value after which a model is finished.
-        monitor: the metric of that value.
-        subsample: share of the rows that each tree sees.
+        loss: what they are trained with.
+        monitor: the metric of early stopping.
+        rounds: how many there are at most.
+        patience: rounds without a better validation value after which training stops.
+        subsample: share of the rows that each tree is trained on.
     """
 
-    library: Library
     loss: str
     monitor: str
     rounds: int = 1000
     patience: int = 50
     subsample: float = 0.8
 
-    def recipe(self, models: TreeGrid, place: int) -> Recipe:
-        return Recipe(
-            library=self.library,
+    def of_model(self, models: TreeGrid, index: int) -> RoundSettings:
+        """Return the hyperparameters of one model."""
+        return RoundSettings(
             loss=self.loss,
-            parameter=None if models.parameter is None else float(models.parameter[place]),
-            depth=int(models.depth[place]),
-            learning_rate=float(models.learning_rate[place]),
+            parameter=None if models.parameter is None else float(models.parameter[index]),
+            max_depth=int(models.depth[index]),
+            learning_rate=float(models.learning_rate[index]),
             subsample=self.subsample,
-            seed=int(models.seed[place]),
+            seed=int(models.seed[index]),
         )
 
 
 @dataclass
 class RoundHistory:
-    """Metrics of every model after every round, ``(G, rounds, splits, metrics)``; NaN after a model was finished."""
+    """Metrics of every model after every round, ``(G, rounds, splits, metrics)``; NaN after a model has stopped."""
 
     metrics: np.ndarray
+    fold: np.ndarray
+    """The fold of every model, ``(G,)``."""
     failed_epoch: np.ndarray
-    """0 for a model that could not be grown at all, -1 for others, ``(G,)``."""
-    reasons: dict[int, str] = field(default_factory=dict)
-    """Why these could not be grown, by their places."""
-    nothing: str = ""
-    """Why a fold has no trees at all: then nothing can be chosen, and whoever asks for a metric is told."""
+    """0 for a model that could not be trained at all, -1 for others, ``(G,)``."""
+    reasons: np.ndarray
+    """Why these could not be trained, and empty text for others, ``(G,)``."""
 
     @staticmethod
-    def empty(models: int, rounds: int) -> "RoundHistory":
-        return RoundHistory(np.full((models, rounds, len(SPLITS), len(METRICS)), np.nan), np.full(models, -1))
+    def empty(models: Models, rounds: int) -> "RoundHistory":
+        """Return a history to fill in."""
+        metrics = np.full((len(models), rounds, len(SPLITS), len(METRICS)), np.nan)
+        return RoundHistory(metrics, models.fold, np.full(len(models), -1), np.full(len(models), "", dtype=object))
+
+    @staticmethod
+    def of_model(model: Models, metrics: np.ndarray, reason: str) -> "RoundHistory":
+        """Return the history of one model with its ``(rounds, splits, metrics)``; without any rounds, it failed for this reason."""
+        return RoundHistory(metrics[None], model.fold, np.array([-1 if len(metrics) else 0]), np.array([reason], dtype=object))
 
     def __len__(self) -> int:
         return len(self.metrics)
 
     def of(self, split: str, metric: str) -> np.ndarray:
-        """One metric on one split, ``(G, rounds)``; an error with the reason if a fold has no trees at all."""
-        if self.nothing:
-            raise InputError(self.nothing)
-        values: np.ndarray = self.metrics[:, :, SPLITS.index(split), METRICS.index(metric)]
+        """Return one metric on one split, ``(G, rounds)``; raise an error with the reason if no model of a fold was trained."""
+        for fold in np.unique(self.fold).tolist():
+            mine = np.flatnonzero(self.fold == fold)
+            if (self.failed_epoch[mine] == 0).all():
+                raise InputError(f"no trees of fold {fold} could be trained: {self.reasons[mine[0]]}")
+        values: np.ndarray = self.metrics[:, :, SPLITS.index(split), METRICS[metric].index]
         return values
 
-    def take(self, places: np.ndarray) -> "RoundHistory":
-        return RoundHistory(self.metrics[places], self.failed_epoch[places])
+    def take(self, indices: np.ndarray) -> "RoundHistory":
+        """Return the history of the models at these indices."""
+        return RoundHistory(self.metrics[indices], self.fold[indices], self.failed_epoch[indices], self.reasons[indices])
 
-    def put(self, place: int, values: np.ndarray, reason: str) -> None:
-        """Enter the rounds of one model; none are those of a model that failed for this reason."""
-        self.metrics[place, : len(values)] = values
-        self.failed_epoch[place] = -1 if len(values) else 0
-        if len(values) == 0:
-            self.reasons[place] = reason
-
-    def finished(self, folds: np.ndarray) -> "RoundHistory":
-        """The same when all models are there, ``folds`` being theirs: now it is known whether a fold has no trees at all."""
-        for fold in np.unique(folds).tolist():
-            mine = np.flatnonzero(folds == fold)
-            if (self.failed_epoch[mine] == 0).all():
-                return replace(self, nothing=f"no trees of fold {fold} could be grown: {self.reasons[int(mine[0])]}")
-        return self
+    def put(self, indices: np.ndarray, part: "RoundHistory") -> None:
+        """Enter the history of the models at these indices, which may have fewer rounds."""
+        self.metrics[indices, : part.metrics.shape[1]] = part.metrics
+        self.failed_epoch[indices], self.reasons[indices] = part.failed_epoch, part.reasons
 
 
-def tree_key(data: StackData, plan: TreePlan) -> str:
-    """Of everything that all fits of a search share, the version of the library among it.
+def tree_key(data: StackData, library: TreeLibrary, settings: TreeSearchSettings) -> str:
+    """Return the fingerprint of everything that all fits of a search share."""
+    leaves = [leaf_rows(len(fold.train)) for fold in data.folds]
+    return fingerprint((FORMAT, __version__, library.name, library.version, settings, leaves, data))
 
-    The size of leaves counts for small tables alone, where it differs: records of others were written without it, and stay valid.
-    """
-    small = [leaf for fold in data.folds if (leaf := rows_in_leaf(len(fold.train))) < LEAF]
-    shared = (FORMAT, __version__, import_module(plan.library).__version__, asdict(plan), data)
-    return fingerprint((*shared, small) if small else shared)
+
+class TreeRecords:
+    """A record on disk for each fit of a search."""
+
+    def __init__(self, folder: str | os.PathLike[str], data: StackData, library: TreeLibrary, settings: TreeSearchSettings) -> None:
+        self._key, self._rounds = tree_key(data, library, settings), settings.rounds
+        about = {"data": repr(data), "library": library.name, "version": library.version, "settings": asdict(settings)}
+        self._files = RecordFolder(folder, self._key, about)
+
+    def read(self) -> Iterator[tuple[list[Hashable], RoundHistory]]:
+        """Yield the key and the history of every recorded model; files that cannot be used are put aside with a warning."""
+        for path, arrays in self._files.read():
+            try:
+                model = TreeGrid(**{name.removeprefix("model."): arrays[name] for name in arrays if name.startswith("model.")})
+                metrics, reason = arrays["metrics"], str(arrays["reason"])
+            except (KeyError, TypeError, ValueError) as error:
+                put_aside(path, f"its model, metrics or reason cannot be read: {error}")
+                continue
+            if metrics.ndim != 3 or len(metrics) > self._rounds or metrics.shape[1:] != (len(SPLITS), len(METRICS)):
+                put_aside(path, "its metrics are of the wrong shape")
+            else:
+                yield model.identities(), RoundHistory.of_model(model, metrics, reason)
+
+    def write(self, models: TreeGrid, history: RoundHistory) -> None:
+        """Record the history of a single model."""
+        columns = {f"model.{name}": column for name, column in models.columns().items()}
+        values = {"metrics": history.metrics[0], "reason": np.array(history.reasons[0])}
+        self._files.write(fingerprint((self._key, models.identities()))[:NAME_DIGITS], columns | values)
 
 
 def search_trees(
-    data: StackData,
-    models: TreeGrid,
-    plan: TreePlan,
-    *,
-    context: RunContext = ALONE,
+    data: StackData, models: TreeGrid, library: TreeLibrary, settings: TreeSearchSettings, *, context: RunContext = ALONE
 ) -> RoundHistory | None:
-    """Fit all models, as :func:`gar.search.search` does with networks; None if it was told to stop before all were done."""
-    history = RoundHistory.empty(len(models), plan.rounds)
-    store = None if context.records is None else _Store(context.records, data, plan, models)
-    missing = list(range(len(models)))
-    if store is not None:
-        missing = store.recall(history)
-    table = to_shared(data)
-    tasks = ((place, table, int(models.fold[place]), plan.recipe(models, place), plan) for place in missing)
-    left = set(missing)
-    known = len(models) - len(missing)
-    with context.worker_pool() as pool, context.show_progress(len(models), known, plan.monitor) as bar:
-        bar.update(0, best_score(history.metrics, plan.monitor))
-        for place, values, reason in pool.run(fit, tasks, shared=table, stop=context.is_late):
-            history.put(place, values, reason)
-            left.remove(place)
-            if store is not None:
-                store.write(place, values, reason)
-            bar.update(1, best_score(history.metrics[[place]], plan.monitor))
-    return None if left else history.finished(models.fold)
+    """Fit all models, as :func:`gar.search.search` does with networks; return None if the deadline passed before all were done."""
+    history = RoundHistory.empty(models, settings.rounds)
+    store = None if context.records is None else TreeRecords(context.records, data, library, settings)
+    missing = np.arange(len(models)) if store is None else read_records(store, models, history)
+    plan, job = list(missing[:, None]), (library, settings)  # every model is a chunk
+    with context.worker_pool() as pool:
+        is_complete = train_chunks(fit, job, data, models, plan, history, store, settings.monitor, pool, context)
+    return history if is_complete else None
 
 
-class _Store:
-    """A record for each fit."""
-
-    def __init__(self, folder: str | os.PathLike[str], data: StackData, plan: TreePlan, models: TreeGrid) -> None:
-        key = tree_key(data, plan)
-        self._files = RecordFolder(folder, key, {"data": repr(data), "plan": asdict(plan)})
-        self._names = [fingerprint((key, model))[:16] for model in models.identities()]
-        self._shape = (plan.rounds, len(SPLITS), len(METRICS))
-
-    def recall(self, history: RoundHistory) -> list[int]:
-        """Enter what is recorded; returns the places of models that are not."""
-        places = {name: place for place, name in enumerate(self._names)}
-        for path, arrays in self._files.read():
-            values = arrays.get("metrics")
-            if values is None or values.ndim != 3 or len(values) > self._shape[0] or values.shape[1:] != self._shape[1:]:
-                put_aside(path, "its metrics are missing or of the wrong shape")
-            elif path.stem in places:
-                history.put(places.pop(path.stem), values, str(arrays.get("reason", "the reason is not in its record")))
-        return list(places.values())
-
-    def write(self, place: int, values: np.ndarray, reason: str) -> None:
-        why = {"reason": np.array(reason)} if reason else {}
-        self._files.write(self._names[place], {"metrics": values, **why})
-
-
-class Fitted(NamedTuple):
-    """One model."""
-
-    place: int
-    metrics: np.ndarray
-    """After every round, ``(rounds, splits, metrics)``."""
-    reason: str
-    """Why there are no rounds, if there are none."""
-
-
-def fit(place: int, table: SharedData, fold: int, recipe: Recipe, plan: TreePlan) -> Fitted:
-    """Grow one model and measure it after every round; one that cannot be grown has no rounds, but a reason."""
-    data = from_shared(table)
-    rows = data.folds[fold]
-    try:
-        targets = growths(data, rows, recipe, [data.x.numpy()[rows.of_split(split)] for split in SPLITS])
-    except InputError as error:
-        return Fitted(place, np.empty((0, len(SPLITS), len(METRICS))), str(error))
-    judges = [Evaluator(data.y[rows.of_split(split)].double()) for split in SPLITS]
-    sign = 1.0 if LARGER_IS_BETTER[plan.monitor] else -1.0
+def fit(number: int, shared: SharedData, models: TreeGrid, job: tuple[TreeLibrary, TreeSearchSettings]) -> tuple[int, RoundHistory]:
+    """Train a single model until its validation value no longer improves; one that cannot be trained has a reason instead."""
+    library, settings = job
+    sign, valid, metric = METRICS[settings.monitor].sign, SPLITS.index("valid"), METRICS[settings.monitor].index
     values: list[np.ndarray] = []
     best, best_round, reason = -np.inf, 0, ""
-    while len(values) < plan.rounds and len(values) - best_round < plan.patience:
-        try:
-            looks = [one.next_round() for one in targets]
-        except InputError as error:  # GAR has no gradient, as where labels are constant
-            reason = "" if values else str(error)
-            break
-        parts = zip(judges, zip(*looks, strict=True), strict=True)
-        values.append(np.stack([judge(torch.from_numpy(np.column_stack(part))).numpy() for judge, part in parts]))
-        score = sign * values[-1][SPLITS.index("valid"), METRICS.index(plan.monitor)]
-        if score > best:
-            best, best_round = score, len(values)
-    return Fitted(place, np.array(values).reshape(-1, len(SPLITS), len(METRICS)), reason)
+    try:
+        with library.translate_errors():
+            for scores in islice(_scores_by_round(from_shared(shared), models, library, settings), settings.rounds):
+                values.append(scores)
+                if sign * scores[valid, metric] > best:
+                    best, best_round = sign * scores[valid, metric], len(values)
+                if len(values) - best_round >= settings.patience:
+                    break
+    except InputError as error:  # such as constant labels, of which GAR has no gradient
+        reason = "" if values else str(error)
+    return number, RoundHistory.of_model(models, np.array(values).reshape(-1, len(SPLITS), len(METRICS)), reason)
 
 
-class Grown(NamedTuple):
-    """Trees of one target, and the level and unit of its labels."""
+def _scores_by_round(data: StackData, models: TreeGrid, library: TreeLibrary, settings: TreeSearchSettings) -> Iterator[np.ndarray]:
+    """Train a single model and yield its metrics ``(splits, metrics)`` after every round."""
+    fold = data.folds[int(models.fold[0])]
+    rows = [fold.of_split(split) for split in SPLITS]
+    targets = train_targets(data, fold, library, settings.of_model(models, 0), [data.x.numpy()[part] for part in rows])
+    evaluators = [Evaluator(data.y[part].double()) for part in rows]
+    while True:
+        predictions = [[scale.inverse_transform(pred) for pred in next(rounds).predictions] for rounds, scale in targets]
+        pairs = zip(evaluators, zip(*predictions, strict=True), strict=True)
+        yield np.stack([evaluate(torch.from_numpy(np.column_stack(part))).numpy() for evaluate, part in pairs])
 
-    trees: Growth
-    center: float
-    scale: float
 
-    def next_round(self) -> list[np.ndarray]:
-        """One more tree; predictions in the units of the labels."""
-        self.trees.grow()
-        return [self.center + self.scale * np.asarray(pred, dtype=np.float64) for pred in self.trees.predictions()]
+def train_targets(
+    data: StackData, fold: Fold, library: TreeLibrary, settings: RoundSettings, others: Sequence[np.ndarray]
+) -> list[tuple[Iterator[Round], LabelScale]]:
+    """Return rounds of training for every target, on the training rows that have its label, and the scale of these.
 
-
-def growths(data: StackData, fold: Fold, recipe: Recipe, others: Sequence[np.ndarray]) -> list[Grown]:
-    """Trees of every target, on the training rows that have its label.
-
-    They start from the best constant of their loss. Labels are scaled as for networks, so that parameters mean the same.
+    Trees start from the best constant of their loss. Labels are scaled as for networks, so that parameters mean the same.
     """
     x, y = data.x.numpy(), data.y.numpy()
-    made = []
+    targets = []
     for target in range(y.shape[1]):
         rows = fold.train[~np.isnan(y[fold.train, target])]
         labels = y[rows, target].astype(np.float64)
         if len(labels) == 0:
             raise InputError(f"no training row of a fold has a label of target {target}; use fewer folds, or leave it out")
-        center = float(labels.mean() if recipe.loss == "mse" else np.median(labels))
-        scale = 1.0 if fold.labels is None else float(fold.labels.scale[target])
-        made.append(Grown(growth(recipe, x[rows], (labels - center) / scale, others), center, scale))
-    return made
+        center = np.asarray(labels.mean() if settings.loss == "mse" else np.median(labels))
+        scale = LabelScale(center, np.asarray(1.0 if fold.labels is None else float(fold.labels.scale[target])))
+        targets.append((library.train_rounds(settings, x[rows], scale.transform(labels), others), scale))
+    return targets

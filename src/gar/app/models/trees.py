@@ -1,11 +1,10 @@
-"""Boosted trees that predict together, and how they are kept: in the own format of their library."""
+"""Boosted trees that predict together, and how they are saved: in their library's own text format."""
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,16 +12,16 @@ import numpy as np
 
 from gar.app.models.folder import TREES, content_of, encoders_of, sha256, write_model
 from gar.app.tables import Encoder
-from gar.errors import InputError
+from gar.registry import FAMILIES, NETWORKS
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Predict = Callable[[np.ndarray], np.ndarray]
+    from gar.boosting.library import TreeLibrary
 
 
-class Trees(NamedTuple):
-    """One target in one fold: what the library wrote, and the level and unit of its predictions."""
+class TargetModel(NamedTuple):
+    """The trees of one target in one fold, as text of their library, and the center and scale of their predictions."""
 
     text: str
     center: float
@@ -31,112 +30,81 @@ class Trees(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TreeModel:
-    """Boosted trees that predict together: the mean of what those of each fold make of a table, with its own encoding.
+    """Boosted trees that predict together: the mean over folds, each of which encodes a table in its own way.
 
     Args:
-        library: ``"xgboost"`` or ``"lightgbm"``, which must be installed.
+        library: a name of :data:`gar.registry.FAMILIES`, such as ``"xgboost"``; the library must be installed.
         trees: for every fold, those of each target.
-        encoders: of every fold: how columns become numbers.
-        targets: what is predicted, by name.
-        about: what else is known: loss, settings, scores. It must go into JSON.
+        encoders: how columns become numbers, one encoder per fold.
+        targets: names of what is predicted.
+        about: what else is known, such as loss, settings and scores; it must go into JSON.
     """
 
     library: str
-    trees: Sequence[Sequence[Trees]]
+    trees: Sequence[Sequence[TargetModel]]
     encoders: Sequence[Encoder]
     targets: Sequence[str]
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def predict(self, frame: "pd.DataFrame") -> np.ndarray:
-        """Predictions ``(rows, targets)`` in the units of the labels; other columns than the features' are not looked at."""
-        return np.asarray(np.mean([self._predict_one(place, frame) for place in range(len(self.trees))], axis=0))
+        """Return predictions ``(rows, targets)`` in the units of the labels; columns that are no features are ignored."""
+        return np.asarray(np.mean([self.predict_fold(fold, frame) for fold in range(len(self.trees))], axis=0))
 
-    def _predict_one(self, place: int, frame: "pd.DataFrame") -> np.ndarray:
-        x = self.encoders[place].transform(frame)
-        known = zip(self.trees[place], self._readers[place], strict=True)
-        return np.column_stack([one.center + one.scale * np.asarray(read(x), dtype=np.float64) for one, read in known])
+    def predict_fold(self, fold: int, frame: "pd.DataFrame") -> np.ndarray:
+        """Return the predictions of the trees of one fold, ``(rows, targets)``."""
+        x, library = self.encoders[fold].transform(frame), self._library
+        pairs = zip(self.trees[fold], self.boosters[fold], strict=True)
+        return np.column_stack([one.center + one.scale * library.predict(booster, x) for one, booster in pairs])
+
+    @property
+    def _library(self) -> "TreeLibrary":
+        library: TreeLibrary = FAMILIES[self.library].implementation()
+        return library
 
     @cached_property
-    def _readers(self) -> list[list[Predict]]:
+    def boosters(self) -> list[list[Any]]:
+        """The library's own models, of every fold and target."""
         widths = [len(encoder.feature_names) for encoder in self.encoders]
-        return [[_reader(self.library, one.text, width) for one in fold] for fold, width in zip(self.trees, widths, strict=True)]
+        return [[self._library.from_text(one.text, width) for one in fold] for fold, width in zip(self.trees, widths, strict=True)]
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the description and a file for every fold and target into a folder, which is made if need be."""
-        files = {
-            _file(self.library, fold, target): one.text.encode()
-            for fold, row in enumerate(self.trees)
-            for target, one in enumerate(row)
-        }
-        about = [
-            [{"center": one.center, "scale": one.scale, "sha256": sha256(one.text.encode())} for one in row] for row in self.trees
-        ]
+        """Write the description and a file for every fold and target into a folder, which is created if it does not exist."""
+        files, about = {}, []
+        for fold, row in enumerate(self.trees):
+            contents = [one.text.encode() for one in row]
+            files.update({_file(self._library.suffix, fold, target): content for target, content in enumerate(contents)})
+            pairs = zip(row, contents, strict=True)
+            about.append([{"center": one.center, "scale": one.scale, "sha256": sha256(content)} for one, content in pairs])
         write_model(
             folder, files, encoders=self.encoders, targets=self.targets, about=self.about, library=self.library, trees=about
         )
 
 
 def restored_trees(about: Mapping[str, Any], folder: Path) -> TreeModel:
-    """The trees of a description and the files beside it."""
+    """Return the trees of a description and the files beside it."""
     library, described = str(about["library"]), about["trees"]
-    if library not in _READERS:
-        raise ValueError(f"library {library!r} is none of {', '.join(_READERS)}")
+    if library == NETWORKS or library not in FAMILIES:
+        raise ValueError(f"library {library!r} is none of {', '.join(name for name in FAMILIES if name != NETWORKS)}")
     encoders, targets = encoders_of(about), [str(name) for name in about["targets"]]
     if not described or len(encoders) != len(described) or any(len(row) != len(targets) for row in described):
         raise ValueError(f"{len(described)} folds of trees, {len(encoders)} encoders, {len(targets)} targets do not fit together")
+    suffix = FAMILIES[library].implementation.suffix
     trees = [
-        [_restored(one, folder / _file(library, fold, target)) for target, one in enumerate(row)]
+        [_restored(one, folder / _file(suffix, fold, target)) for target, one in enumerate(row)]
         for fold, row in enumerate(described)
     ]
     model = TreeModel(library=library, trees=trees, encoders=encoders, targets=targets, about=about["about"])
-    _ = model._readers  # whatever is wrong with the trees shows now, and not when they are needed
+    _ = model.boosters  # damaged trees are an error now, not at the first prediction
     return model
 
 
-def _restored(described: Mapping[str, Any], path: Path) -> Trees:
+def _restored(described: Mapping[str, Any], path: Path) -> TargetModel:
     center, scale = float(described["center"]), float(described["scale"])
     if not (math.isfinite(center) and math.isfinite(scale)):
         raise ValueError(f"center {center} and scale {scale} of {path.name} must be finite")
-    return Trees(content_of(path, str(described["sha256"])).decode(), center, scale)
+    return TargetModel(content_of(path, str(described["sha256"])).decode(), center, scale)
 
 
-def _file(library: str, fold: int, target: int) -> str:
-    """Made here and never read from a description, so that no other file can be asked for."""
-    return f"{TREES}{fold}-{target}.{'json' if library == 'xgboost' else 'txt'}"
-
-
-def _xgboost(text: str, features: int) -> Predict:
-    xgboost = _imported("xgboost")
-    booster = xgboost.Booster({"nthread": 1})
-    booster.load_model(bytearray(text.encode()))
-    _check_features(booster.num_features(), features)
-    return lambda x: np.asarray(booster.inplace_predict(x))
-
-
-def _lightgbm(text: str, features: int) -> Predict:
-    lightgbm = _imported("lightgbm")
-    try:
-        booster = lightgbm.Booster(model_str=text)
-    except lightgbm.basic.LightGBMError as error:
-        raise ValueError(str(error)) from error
-    _check_features(booster.num_feature(), features)
-    return lambda x: np.asarray(booster.predict(x, num_threads=1))
-
-
-_READERS = {"xgboost": _xgboost, "lightgbm": _lightgbm}
-
-
-def _reader(library: str, text: str, features: int) -> Predict:
-    return _READERS[library](text, features)
-
-
-def _check_features(count: int, expected: int) -> None:
-    if count != expected:
-        raise ValueError(f"trees for {count} features, but the table is encoded as {expected}")
-
-
-def _imported(library: str) -> Any:
-    try:
-        return import_module(library)
-    except ImportError as error:
-        raise InputError(f"this model needs the package {library}; install it with: pip install 'gar[boosting]'") from error
+def _file(suffix: str, fold: int, target: int) -> str:
+    """Return a file name; it is never read from a description, which could ask for any other file."""
+    return f"{TREES}{fold}-{target}.{suffix}"

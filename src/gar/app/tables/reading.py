@@ -1,34 +1,23 @@
-"""Any table from any file: text with delimiters, Parquet, ARFF, Excel, numpy's NPZ. Nothing is ever unpickled.
+"""Read a table from a file: delimited text, Parquet, ARFF, Excel or numpy's NPZ. Nothing is ever unpickled.
 
-Files come from anywhere, so what they claim is checked before it is believed: a small file that would unpack to more than
-``limit`` bytes is refused.
+Files come from anywhere, so their claims are checked: a small file that would unpack to more than ``limit`` bytes is refused.
 """
 
-import gzip
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from gar.app.tables.delimited import TextForm, decoded, parse_delimited
-from gar.app.tables.unpacking import MANY, check_zip, unpacked
+from gar.app.tables.delimited import detect_encoding, parse_delimited
+from gar.app.tables.unpacking import DEFAULT_LIMIT, check_zip, read_gzip
 from gar.errors import InputError
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-_TEXT = (".csv", ".tsv", ".txt", ".data", ".dat")
-
-
-class TableFile(NamedTuple):
-    """The table of a file, and what a reader of results should know of how it was read."""
-
-    frame: "pd.DataFrame"
-    notes: tuple[str, ...]
+_DELIMITED = (".csv", ".tsv", ".txt", ".data", ".dat")
+_TEXT = (*_DELIMITED, ".arff")
 
 
 def read_table(
@@ -37,46 +26,53 @@ def read_table(
     delimiter: str | None = None,
     encoding: str | None = None,
     text: Sequence[str] = (),
-    limit: int = MANY,
-) -> "pd.DataFrame":
-    """A table from a file, its columns under unique names.
+    limit: int = DEFAULT_LIMIT,
+) -> pd.DataFrame:
+    """Read a table from a file; its columns get unique names.
+
+    Numbers in delimited text may have decimal commas, and points as thousands separators beside them.
 
     Args:
         path: ``.csv``, ``.tsv``, ``.txt``, ``.data`` or ``.dat`` (delimited text), ``.arff``, each also with ``.gz``; ``.parquet``,
             ``.xlsx``, ``.xls`` (first sheet), ``.npz`` (one- and two-dimensional arrays of equal length).
-        delimiter: of text, one character, or its name; None finds out whether it is a comma, semicolon, tab, bar or space.
-        encoding: of text; None finds out whether it is UTF-8, UTF-16 or the old Western one (cp1252).
-        text: columns of delimited text whose cells stay text, such as 01; other formats know the types of theirs.
-        limit: of bytes that a compressed file may unpack to.
-
-    Numbers of delimited text may have decimal commas, and points between thousands beside them.
+        delimiter: of text: one character, or its name; None detects comma, semicolon, tab, bar or space.
+        encoding: of text; None detects UTF-8, UTF-16 or Western European (cp1252).
+        text: columns of delimited text whose cells stay text, such as 01; other formats store the types of their columns.
+        limit: number of bytes that a compressed file may unpack to.
 
     Raises:
-        InputError: the file is missing, empty, damaged, or no table; the message is one line.
+        InputError: the file is missing, empty, damaged, or not a table; the message is one line.
     """
-    return read_file(path, TextForm(delimiter=delimiter, encoding=encoding, text=tuple(text)), limit=limit).frame
+    return read_with_notes(path, delimiter=delimiter, encoding=encoding, text=text, limit=limit)[0]
 
 
-def read_file(path: str | os.PathLike[str], form: TextForm, *, limit: int = MANY) -> TableFile:
-    """The same with notes."""
+def read_with_notes(
+    path: str | os.PathLike[str],
+    *,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    text: Sequence[str] = (),
+    limit: int = DEFAULT_LIMIT,
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Like :func:`read_table`, and also return notes for the report."""
     file = Path(path)
     _check_file(file)
-    suffix = file.with_suffix("").suffix.lower() if file.suffix.lower() == ".gz" else file.suffix.lower()
-    _check_form(file, suffix, form)
-    reader = _reader(file, suffix, form)
-    with _one_line_errors(file):
-        frame, notes = reader(file, limit)
+    suffix = _suffix(file)
+    if delimiter is not None and suffix not in _DELIMITED:
+        raise InputError(f"{file} is not delimited text, so delimiter={delimiter!r} has no meaning; leave it out")
+    if encoding is not None and suffix not in _TEXT:
+        raise InputError(f"{file} is not text, so encoding={encoding!r} has no meaning; leave it out")
+    try:
+        frame, notes = _read(file, suffix, delimiter, encoding, text, limit)
+    except InputError:
+        raise
+    except Exception as error:  # the parsers of six formats raise errors of any type for damaged files
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        message = f"{file} cannot be read as {file.suffix or 'a table'} ({reason}); is it damaged, or of another format?"
+        raise InputError(message) from error
     if frame.shape[0] == 0 or frame.shape[1] == 0:
         raise InputError(f"{file} has no rows below its header; expected at least one")
-    return TableFile(frame.set_axis(_unique(frame.columns), axis=1), notes)
-
-
-def _check_form(file: Path, suffix: str, form: TextForm) -> None:
-    """What is said of text makes no sense of other files."""
-    if form.delimiter is not None and suffix not in _TEXT:
-        raise InputError(f"{file} is not delimited text, so delimiter={form.delimiter!r} has no meaning; leave it out")
-    if form.encoding is not None and suffix not in (*_TEXT, ".arff"):
-        raise InputError(f"{file} is not text, so encoding={form.encoding!r} has no meaning; leave it out")
+    return frame.set_axis(_unique(frame.columns), axis=1), notes
 
 
 def _check_file(file: Path) -> None:
@@ -88,47 +84,44 @@ def _check_file(file: Path) -> None:
         raise InputError(f"{file} is empty; expected a table with a header")
 
 
-def _reader(file: Path, suffix: str, form: TextForm) -> Callable[[Path, int], tuple["pd.DataFrame", tuple[str, ...]]]:
-    packed = file.suffix.lower() == ".gz"
-    if suffix in _TEXT:
-        return lambda path, limit: parse_delimited(_bytes(path, limit), form, name=str(path))
+def _suffix(file: Path) -> str:
+    """Return the ending that names the format, without that of gzip if the format is text."""
+    inner = file.with_suffix("").suffix.lower()
+    return inner if file.suffix.lower() == ".gz" and inner in _TEXT else file.suffix.lower()
+
+
+def _read(
+    file: Path, suffix: str, delimiter: str | None, encoding: str | None, text: Sequence[str], limit: int
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    if suffix in _BINARY:
+        return _BINARY[suffix](file, limit), ()
+    if suffix not in _TEXT:
+        ending, known = "".join(file.suffixes[-2:]) or "of no format", ", ".join([*_TEXT, *_BINARY])
+        raise InputError(f"{file} has the ending {ending!r}; expected one of {known}")
+    content = read_gzip(file, limit) if file.suffix.lower() == ".gz" else file.read_bytes()
     if suffix == ".arff":
-        return lambda path, limit: (_arff(path, form.encoding, limit), ())
-    if not packed and suffix in _BINARY:
-        return lambda path, limit: (_BINARY[suffix](path, limit), ())
-    known = ", ".join([*_TEXT, ".arff", *_BINARY])
-    raise InputError(f"{file} has the ending {''.join(file.suffixes[-2:]) or 'of no format'!r}; expected one of {known}")
+        return _parse_arff(content, encoding, str(file)), ()
+    return parse_delimited(content, delimiter=delimiter, encoding=encoding, text=text, name=str(file))
 
 
-@contextmanager
-def _one_line_errors(file: Path) -> Iterator[None]:
-    """Whatever a parser says about a file it cannot read, the reader gets one line that names the file."""
-    try:
-        yield
-    except InputError:
-        raise
-    except Exception as error:  # parsers of six formats raise whatever they like at damaged files
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise InputError(
-            f"{file} cannot be read as {file.suffix or 'a table'} ({reason}); is it damaged, or of another format?"
-        ) from error
+def _unique(names: Any) -> list[str]:
+    """Return the names as text, with numbers for repeated ones: a, a.1, a.2."""
+    unique: dict[str, None] = {}
+    for name in map(str, names):
+        candidate, copies = name, 0
+        while candidate in unique:
+            copies += 1
+            candidate = f"{name}.{copies}"
+        unique[candidate] = None
+    return list(unique)
 
 
-def _bytes(file: Path, limit: int) -> bytes:
-    if file.suffix.lower() != ".gz":
-        return file.read_bytes()
-    with gzip.open(file) as stream:
-        return unpacked(stream, limit, name=str(file))
+def _parse_arff(content: bytes, encoding: str | None, name: str) -> pd.DataFrame:
+    parsed = _optional("arff", package="liac-arff").loads(content.decode(detect_encoding(content, encoding, name)))
+    return pd.DataFrame(parsed["data"], columns=[attribute for attribute, _ in parsed["attributes"]])
 
 
-def _arff(file: Path, encoding: str | None, limit: int) -> "pd.DataFrame":
-    import pandas as pd
-
-    content = _optional("arff", package="liac-arff").loads(decoded(_bytes(file, limit), encoding, str(file)))
-    return pd.DataFrame(content["data"], columns=[name for name, _ in content["attributes"]])
-
-
-def _parquet(file: Path, limit: int) -> "pd.DataFrame":
+def _read_parquet(file: Path, limit: int) -> pd.DataFrame:
     pyarrow = _optional("pyarrow")
     parquet = _optional("pyarrow.parquet")
     batches, size = [], 0
@@ -141,31 +134,30 @@ def _parquet(file: Path, limit: int) -> "pd.DataFrame":
             if size > limit:
                 raise InputError(f"{file} unpacks to more than limit={limit} bytes; raise limit if you trust it")
             batches.append(batch)
-        table = pyarrow.Table.from_batches(batches, source.schema_arrow)
-    frame: pd.DataFrame = table.to_pandas()
+        frame: pd.DataFrame = pyarrow.Table.from_batches(batches, source.schema_arrow).to_pandas()
     return frame.reset_index(drop=all(name is None for name in frame.index.names))
 
 
-def _xlsx(file: Path, limit: int) -> "pd.DataFrame":
+def _read_xlsx(file: Path, limit: int) -> pd.DataFrame:
     check_zip(file, limit)
     openpyxl = _optional("openpyxl")
     with file.open("rb") as stream:
         book = openpyxl.load_workbook(stream, read_only=True, data_only=True, keep_links=False)
         try:
             sheet = book.worksheets[0]
-            sheet.reset_dimensions()  # what a file claims of its size
-            rows = [row for row in map(_trimmed, sheet.iter_rows(values_only=True)) if row]
+            sheet.reset_dimensions()  # the file's claim about its size is not trusted
+            rows = [_trimmed(row) for row in sheet.iter_rows(values_only=True)]
         finally:
             book.close()
-    return _from_rows(rows, file, limit)
+    return _sheet_frame(rows, file, limit)
 
 
-def _xls(file: Path, limit: int) -> "pd.DataFrame":
+def _read_xls(file: Path, limit: int) -> pd.DataFrame:
     xlrd = _optional("xlrd")
     with open(os.devnull, "w") as silent, xlrd.open_workbook(file, ragged_rows=True, logfile=silent) as book:
         sheet = book.sheet_by_index(0)
-        rows = [_trimmed([_xls_value(xlrd, cell, book.datemode) for cell in sheet.row(place)]) for place in range(sheet.nrows)]
-    return _from_rows([row for row in rows if row], file, limit)
+        rows = [_trimmed(_xls_value(xlrd, cell, book.datemode) for cell in sheet.row(index)) for index in range(sheet.nrows)]
+    return _sheet_frame(rows, file, limit)
 
 
 def _xls_value(xlrd: Any, cell: Any, datemode: int) -> object:
@@ -177,17 +169,16 @@ def _xls_value(xlrd: Any, cell: Any, datemode: int) -> object:
 
 
 def _trimmed(row: Any) -> list[object]:
-    """Without the empty cells at its end."""
+    """Return the cells of a row without the empty ones at its end."""
     cells = list(row)
     while cells and cells[-1] is None:
         cells.pop()
     return cells
 
 
-def _from_rows(rows: list[list[object]], file: Path, limit: int) -> "pd.DataFrame":
-    """Rows of a sheet, the first of which holds names; a column without any name or value is left out."""
-    import pandas as pd
-
+def _sheet_frame(rows: list[list[object]], file: Path, limit: int) -> pd.DataFrame:
+    """Return the table of a sheet whose first row holds names; columns without any name or value are left out."""
+    rows = [row for row in rows if row]
     if not rows:
         raise InputError(f"the first sheet of {file} is empty; expected a table with a header")
     width = max(map(len, rows))
@@ -197,13 +188,11 @@ def _from_rows(rows: list[list[object]], file: Path, limit: int) -> "pd.DataFram
         )
     names, *body = [row + [None] * (width - len(row)) for row in rows]
     frame = pd.DataFrame(body, columns=range(width)).infer_objects()
-    kept = [place for place in range(width) if names[place] is not None or frame[place].notna().any()]
-    return frame[kept].set_axis([f"column {place + 1}" if names[place] is None else names[place] for place in kept], axis=1)
+    kept = [index for index in range(width) if names[index] is not None or frame[index].notna().any()]
+    return frame[kept].set_axis([f"column {index + 1}" if names[index] is None else names[index] for index in kept], axis=1)
 
 
-def _npz(file: Path, limit: int) -> "pd.DataFrame":
-    import pandas as pd
-
+def _read_npz(file: Path, limit: int) -> pd.DataFrame:
     check_zip(file, limit)
     columns: dict[str, np.ndarray] = {}
     with np.load(file, allow_pickle=False) as arrays:
@@ -221,34 +210,21 @@ def _array_columns(name: str, array: np.ndarray, file: Path) -> dict[str, np.nda
     if array.ndim == 1 or (array.ndim == 2 and array.shape[1] == 1):
         return {name: array.reshape(-1)}
     if array.ndim == 2:
-        return {f"{name}{place}": array[:, place] for place in range(array.shape[1])}
+        return {f"{name}{index}": array[:, index] for index in range(array.shape[1])}
     raise InputError(f"{file}: array {name!r} has shape {array.shape}; expected (rows,) or (rows, columns)")
 
 
 def _optional(module: str, *, package: str = "") -> Any:
+    """Import a module of an optional package; the error says how to install it."""
     try:
         return import_module(module)
     except ImportError as error:
         raise InputError(f"reading this file needs {package or module.split('.')[0]}: pip install 'gar[data]'") from error
 
 
-def _unique(names: Any) -> list[str]:
-    """Names as text, a repeated one with a number: a, a.1, a.2."""
-    taken: set[str] = set()
-    result = []
-    for name in map(str, names):
-        unique, copy = name, 0
-        while unique in taken:
-            copy += 1
-            unique = f"{name}.{copy}"
-        taken.add(unique)
-        result.append(unique)
-    return result
-
-
-_BINARY: dict[str, Callable[[Path, int], "pd.DataFrame"]] = {
-    ".parquet": _parquet,
-    ".xlsx": _xlsx,
-    ".xls": _xls,
-    ".npz": _npz,
+_BINARY: dict[str, Callable[[Path, int], pd.DataFrame]] = {
+    ".parquet": _read_parquet,
+    ".xlsx": _read_xlsx,
+    ".xls": _read_xls,
+    ".npz": _read_npz,
 }

@@ -1,4 +1,4 @@
-"""Which rows train, validate and test: the paper's protocol, and one that keeps groups together."""
+"""Split rows into train, validation and test parts: shuffled, or with groups kept together."""
 
 import numpy as np
 from sklearn.model_selection import GroupKFold, KFold
@@ -6,11 +6,11 @@ from sklearn.model_selection import GroupKFold, KFold
 from gar.errors import InputError
 
 Parts = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""Row numbers to train on, to validate with and to test on."""
+"""Row numbers of the train, validation and test parts of a fold."""
 
 
 def shuffled_folds(rows: int, *, seed: int = 0, folds: int = 5, test: float = 0.2) -> list[Parts]:
-    """Return row numbers ``(train, valid, test)`` of each fold: rows are shuffled, a share is tested, the rest is cut into folds.
+    """Return row numbers ``(train, valid, test)`` of each fold: of shuffled rows a share is the test part, the others form folds.
 
     Example:
         >>> [len(part) for part in shuffled_folds(1030)[0]]
@@ -22,7 +22,7 @@ def shuffled_folds(rows: int, *, seed: int = 0, folds: int = 5, test: float = 0.
 
 
 def group_folds(groups: np.ndarray, *, seed: int = 0, folds: int = 5, test: float = 0.2) -> list[Parts]:
-    """Return row numbers ``(train, valid, test)`` of each fold, with no group in two parts: a share of the groups is tested."""
+    """Return row numbers ``(train, valid, test)`` of each fold, with no group in two parts; a share of the groups is tested."""
     distinct = np.unique(groups)
     shuffled = np.random.default_rng(seed).permutation(distinct)
     tested = np.isin(groups, shuffled[: count_tested(len(distinct), test, folds, "groups", fewest=1)])
@@ -38,7 +38,7 @@ def consecutive_folds(rows: int, tested: int, folds: int) -> list[Parts]:
 
 
 def count_tested(items: int, test: float, folds: int, what: str, *, fewest: int) -> int:
-    """Return how many rows or groups are tested, such that every part has ``fewest`` at least."""
+    """Return the number of test rows or groups; raise an error if a part would have less than ``fewest``."""
     if not 0 < test < 1:
         raise InputError(f"test={test!r}; expected a share between 0 and 1, such as 0.2")
     count = max(fewest, int(test * items))

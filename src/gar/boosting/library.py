@@ -1,0 +1,183 @@
+"""What the package asks of a tree library: one adapter class each, named in :data:`gar.registry.FAMILIES`."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib import import_module
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gar.boosting.objective import GARObjective
+from gar.errors import InputError
+from gar.registry import FAMILIES, NETWORKS
+from gar.validation import check_choice
+
+Objective = Callable[..., tuple[np.ndarray, np.ndarray]]
+"""Returns gradient and curvature; libraries call it with predictions and their own data set."""
+
+LEAF_ROWS = 20
+"""Rows that a leaf needs in a comparison: LightGBM's own default."""
+_LEAVES = 4
+"""A leaf never needs more than the training rows divided by this number, so that small tables can be split too."""
+
+
+class LabelledRows(NamedTuple):
+    """Features ``(rows, columns)``, labels ``(rows,)`` or ``(rows, targets)``, and weights ``(rows,)`` or None."""
+
+    x: np.ndarray
+    y: np.ndarray
+    weight: np.ndarray | None
+
+
+class TrainingTask(NamedTuple):
+    """What to train with a custom objective, the rows and metric of early stopping, and the constant that training starts from."""
+
+    rows: LabelledRows
+    valid: LabelledRows | None
+    objective: Objective
+    metric: Callable[..., Any]
+    start: Any = 0.0
+
+
+class Round(NamedTuple):
+    """A round of training: predictions of all rounds so far for each of the other tables, and the library's own model."""
+
+    predictions: list[np.ndarray]
+    booster: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeSettings:
+    """Hyperparameters that every library has."""
+
+    max_depth: int
+    learning_rate: float
+    seed: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoppingSettings(TreeSettings):
+    """Hyperparameters of a training that may stop early; ``options`` are the library's own parameters."""
+
+    rounds: int
+    min_child_weight: float
+    threads: int
+    patience: int | None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundSettings(TreeSettings):
+    """Hyperparameters of a training round by round: the loss, GAR's alpha or Huber's delta, the share of rows of each tree."""
+
+    loss: str
+    parameter: float | None
+    subsample: float
+
+    @property
+    def objective(self) -> GARObjective | None:
+        """Return GAR as a custom objective; None for losses that are the library's own."""
+        if self.loss != "gar":
+            return None
+        return GARObjective() if self.parameter is None else GARObjective(alpha=self.parameter)
+
+
+class TreeLibrary(ABC):
+    """A tree library: subclass it, and name the subclass with :func:`gar.registry.register_family`.
+
+    Attributes:
+        name: as in :data:`gar.registry.FAMILIES`.
+        package: what is imported.
+        requirement: what pip installs.
+        error: the exception that the library raises where it refuses, below its package.
+        suffix: ending of files with trained trees.
+        multi_output: whether it trains several targets together.
+        stores_start: whether its models store the constant that training starts from.
+    """
+
+    name: str
+    package: str
+    requirement = "gar[boosting]"
+    error: str
+    suffix = "txt"
+    multi_output = False
+    stores_start = False
+
+    @property
+    def module(self) -> Any:
+        """Return the library's module, imported on first use."""
+        try:
+            return import_module(self.package)
+        except ImportError as error:
+            raise InputError(f"{self.package} is not installed; use pip install '{self.requirement}'") from error
+
+    @property
+    def version(self) -> str:
+        """Return the version of the library."""
+        return str(self.module.__version__)
+
+    @contextmanager
+    def translate_errors(self) -> Iterator[None]:
+        """Raise the library's exceptions as :class:`InputError`: the first line, without the position in its source code."""
+        try:
+            yield
+        except attrgetter(self.error)(self.module) as error:
+            reason = str(error).strip().partition("\n")[0].partition(" at /")[0]
+            raise InputError(f"{self.name} cannot train these trees: {reason}") from error
+
+    @abstractmethod
+    def train_rounds(self, settings: RoundSettings, x: np.ndarray, y: np.ndarray, others: Sequence[np.ndarray]) -> Iterator[Round]:
+        """Train in one thread and yield one round after another, without end: the caller decides when to stop.
+
+        Args:
+            settings: the hyperparameters.
+            x: features ``(rows, columns)``.
+            y: labels ``(rows,)`` around 0, from which training starts, with a standard deviation of about 1.
+            others: features of other rows, to predict after every round.
+        """
+
+    @abstractmethod
+    def to_text(self, booster: Any) -> str:
+        """Return a model in the library's own text format."""
+
+    @abstractmethod
+    def from_text(self, text: str, features: int) -> Any:
+        """Return the model of such a text; raise ValueError if it is none, or has another number of features."""
+
+    @staticmethod
+    def check_features(count: int, expected: int) -> None:
+        """Raise ValueError unless trees have as many features as the encoded table."""
+        if count != expected:
+            raise ValueError(f"trees for {count} features, but the table is encoded as {expected}")
+
+    @abstractmethod
+    def predict(self, booster: Any, x: np.ndarray, rounds: int | None = None) -> np.ndarray:
+        """Return predictions of the first ``rounds`` rounds; None takes all, in one thread."""
+
+    def train(self, task: TrainingTask, settings: StoppingSettings) -> tuple[Any, int]:
+        """Train with a custom objective, with validation rows until the metric stops improving; return model and rounds to use."""
+        raise InputError(f"library={self.name!r} cannot be trained with a custom objective; use 'xgboost' or 'lightgbm'")
+
+    def metric_result(self, name: str, value: float, *, larger_is_better: bool, from_sklearn: bool) -> Any:
+        """Return a metric in the form that early stopping expects, in ``train`` or in the scikit-learn interface."""
+        return name, value, larger_is_better
+
+
+def tree_library(name: str) -> TreeLibrary:
+    """Return the adapter of a library by its name."""
+    check_choice(name, tuple(family for family in FAMILIES if family != NETWORKS), "library")
+    library: TreeLibrary = FAMILIES[name].implementation()
+    return library
+
+
+def leaf_rows(rows: int) -> int:
+    """Return how many rows a leaf needs when a comparison trains on ``rows`` rows.
+
+    Example:
+        >>> [leaf_rows(rows) for rows in (1000, 80, 40, 3)]
+        [20, 20, 10, 1]
+    """
+    return min(LEAF_ROWS, max(1, rows // _LEAVES))
