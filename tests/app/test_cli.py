@@ -361,8 +361,9 @@ def with_plugin(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_loss_of_ones_own_from_the_command_line(with_plugin: Path) -> None:
-    options = [*QUICK, *ALONE, "--folds", "2", "--drop", "double,clinic"]
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_loss_of_ones_own_from_the_command_line(with_plugin: Path, workers: str) -> None:
+    options = [*QUICK, "--workers", workers, "--quiet", "--folds", "2", "--drop", "double,clinic"]
     options[options.index("mae,gar")] = "mae,log_cosh,gar"
     result = gar("compare", "diabetes.csv", "-t", "target", "--plugin", "my_losses", *options, folder=with_plugin)
     assert result.returncode == 0, result.stderr

@@ -31,7 +31,7 @@ from gar.app.compare.source import DIABETES, Prepared, Source, prepare, source_o
 from gar.app.models import remove_model
 from gar.app.report.results import Method, Problem, Results
 from gar.errors import InputError
-from gar.registry import LOSSES, METRICS, PAPER_LOSSES
+from gar.registry import LOSSES, METRICS, PAPER_LOSSES, LossSpec, register, registered
 from gar.search import RunContext, Selection, parallel_backend
 
 DEFAULT = (DIABETES, *CURVES)
@@ -121,7 +121,7 @@ def compare_table(source: Source, options: Options, context: RunContext) -> Comp
     families = load_families(options)
     prepared = prepare(source, options)
     finished, notes, is_late = _train(prepared, families, options, context)
-    winners = context.map(_retrain, [(one, prepared, options) for one in finished])
+    winners = context.map(_retrain, [(one, prepared, options, registered([one.trial.loss])) for one in finished])
     pairs = zip(finished, winners, strict=True)
     methods = [scored_method(one.trial, one.selections, own, prepared, options.metric) for one, own in pairs]
     scores = [METRICS[options.metric].sign * one.selections[options.metric].mean("valid", options.metric) for one in finished]
@@ -173,7 +173,9 @@ def _notes_on_losses(families: Sequence[Family], options: Options) -> list[str]:
     return notes
 
 
-def _retrain(one: Finished, prepared: Prepared, options: Options) -> Winners:
+def _retrain(one: Finished, prepared: Prepared, options: Options, losses: dict[str, LossSpec]) -> Winners:
+    for name, spec in losses.items():  # a worker process does not know losses that were registered in this one
+        register(name, spec)
     return one.family.retrain(one.trial, one.selections[options.metric], prepared, options)
 
 
