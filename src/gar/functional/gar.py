@@ -274,7 +274,7 @@ class GARFunction(NamedTuple):
     def traced(self, pred: Tensor) -> Tensor:
         """Evaluate the closed form for torch.compile: one fused pass for the value and one for the gradient."""
         columns = self._columns(pred)
-        batch = DifferentiableBatch(Columns(columns.pred.detach(), *columns[1:]))
+        batch = DifferentiableBatch(Columns(columns.pred.detach(), columns.target, columns.weight, columns.share))
         m = batch.moments
         m = Moments(*(sums if isinstance(sums, Tensor) else torch.full_like(m.error, sums) for sums in m))
         share = filled_columns(m) if columns.share is None else columns.share
