@@ -6,7 +6,21 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-WITHOUT = ["click", "jinja2", "lightgbm", "lightning", "matplotlib", "onnx", "pandas", "pyarrow", "ray", "rich", "safetensors", "torchvision", "xgboost"]
+WITHOUT = [
+    "click",
+    "jinja2",
+    "lightgbm",
+    "lightning",
+    "matplotlib",
+    "onnx",
+    "pandas",
+    "pyarrow",
+    "ray",
+    "rich",
+    "safetensors",
+    "torchvision",
+    "xgboost",
+]
 BLOCK = f"""
 import sys
 class Missing:
