@@ -23,7 +23,7 @@ from gar_reproduction.experiments import CELL_EXPERIMENTS, cells
 from gar_reproduction.folders import records_folder
 from gar_reproduction.summary import Summary, identity, path_of, read_summary, write_summary
 
-RENAMED: Mapping[str, str] = {}
+RENAMED: Mapping[str, str] = {"gates": "feature_gates"}
 """Attributes whose name has changed since format 1: the old name and today's."""
 
 _SETTINGS = (

@@ -132,8 +132,6 @@ def _run(problems: "list[Source | str]", options: "Options", out: Path, given: d
     except KeyboardInterrupt:
         click.echo(f"Interrupted. What is finished is kept in {out / 'records'}; the same command continues from there.", err=True)
         raise
-    from gar.app.report import print_results
-
     print_results(report.results, None)
     if report.is_late:
         click.echo("The time limit was reached: the report holds what was finished. The same command continues.")
