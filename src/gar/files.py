@@ -1,4 +1,4 @@
-"""Files that are there as a whole or not at all."""
+"""Atomic writing of files: a file is complete, or it does not exist."""
 
 import os
 import uuid
@@ -8,7 +8,7 @@ UNFINISHED = ".tmp"
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """The whole file under its name, or nothing: whatever happens, nobody sees a part of it."""
+    """Write a file atomically: after a crash or an error the old content is still there, never a part of the new one."""
     unfinished = path.with_name(f"{path.name}.{uuid.uuid4().hex}{UNFINISHED}")
     try:
         with unfinished.open("xb") as file:

@@ -69,6 +69,7 @@ def test_a_single_changed_byte_is_noticed(saved: Path) -> None:
     ("entries", "message"),
     [
         ({"format": 99}, "format 99"),
+        ({"format": 1}, "has format 1, this version of gar reads 2; save it anew"),
         ({"network": {"sizes": [12, 16, 8, 1]}}, "2 targets for 1 outputs"),
         ({"network": {"sizes": [12, 64, 8, 2]}}, "networks has shape"),
         ({"network": {"sizes": "big"}}, "cannot be read"),

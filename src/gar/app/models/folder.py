@@ -26,7 +26,7 @@ from gar.stack import Layout, Scaling, StackedMLP
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMAT = 1
+FORMAT = 2
 ABOUT, WEIGHTS, TREES = "model.json", "weights.safetensors", "trees-"
 _SCALINGS = ("features", "labels")
 
