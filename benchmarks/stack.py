@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks.timing import best_of_turns
-from gar.losses import registry
+from gar.registry import LOSSES
 from gar.search import RunContext, search
 from gar.stack import Models, StackData, TrainSettings, train
 from gar.stack.batches import models_in_chunk
@@ -191,7 +191,7 @@ def features_step(name: str, data: StackData, width: int, *, rounds: int) -> Tim
 
     45 models have one batch of 256 rows, whose labels they share.
     """
-    spec, models = registry[name], 45
+    spec, models = LOSSES[name], 45
     target = data.y[data.folds[0].train[:256]].float()
     predictions, features = torch.randn(models, 256, target.shape[1]), torch.randn(models, width, 256).mT
     parameter = torch.tensor(spec.grid).repeat(models // len(spec.grid))
@@ -231,7 +231,7 @@ def main() -> None:
     for data, width in ((concrete(), 8), (parkinson(), 64)):
         for name in ("rnc", "ranksim", "conr"):
             timing = features_step(name, data, width, rounds=rounds)
-            _line(f"a step of {registry[name].title}, batch 256, width {width}, per model (ms)", timing, "x", "", "")
+            _line(f"a step of {LOSSES[name].title}, batch 256, width {width}, per model (ms)", timing, "x", "", "")
 
 
 def _line(name: str, timing: Timing, unit: str, must: str, aim: str) -> None:

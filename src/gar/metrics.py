@@ -17,12 +17,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gar import registry
 from gar.errors import InputError
+from gar.registry import METRICS
 from gar.validation import check_mask, check_tensor, check_weight
-
-METRICS = tuple(registry.METRICS)
-LARGER_IS_BETTER = {name: spec.larger_is_better for name, spec in registry.METRICS.items()}
 
 
 def mae(pred: Tensor, target: Tensor, *, mask: Tensor | None = None, weight: Tensor | None = None) -> Tensor:
@@ -86,7 +83,7 @@ def all_metrics(pred: Tensor, target: Tensor, *, mask: Tensor | None = None, wei
 
 
 def _single(name: str, pred: Tensor, target: Tensor, mask: Tensor | None, weight: Tensor | None) -> Tensor:
-    return Evaluator(target, mask=mask, weight=weight)(pred)[..., registry.METRICS[name].index]
+    return Evaluator(target, mask=mask, weight=weight)(pred)[..., METRICS[name].index]
 
 
 class _Column(NamedTuple):
@@ -101,7 +98,7 @@ class _Column(NamedTuple):
     """The number of times that each of the n rows counts, ``(n,)``; None for once."""
 
 
-class _Part(NamedTuple):
+class _LabelledColumn(NamedTuple):
     """A column that lacks labels: the rows that have one, and these as a column of their own."""
 
     rows: np.ndarray
@@ -170,7 +167,7 @@ class Evaluator:
     def _incomplete_metrics(self, columns: np.ndarray) -> np.ndarray:
         """Return metrics ``(..., columns, 5)`` of columns that lack labels, one by one: each has its own rows. 0 without labels."""
         rows = columns.reshape(math.prod(columns.shape[:-1]), columns.shape[-1])
-        values = np.zeros((len(rows), len(registry.METRICS)))
+        values = np.zeros((len(rows), len(METRICS)))
         for k, part in enumerate(self._parts):
             if part is not None:
                 mine = slice(k, None, len(self._parts))
@@ -178,7 +175,7 @@ class Evaluator:
         present = np.array([part is not None for part in self._parts])
         if rows.shape[0] == 1 and not present.any():
             values[:] = np.nan
-        return values.reshape(*columns.shape[:-1], len(registry.METRICS))
+        return values.reshape(*columns.shape[:-1], len(METRICS))
 
     def _mean_of_present(self, values: np.ndarray) -> np.ndarray:
         """Return the mean over the columns that have labels; 0 / 0 is NaN where none has."""
@@ -200,13 +197,13 @@ def _array(values: Tensor) -> np.ndarray:
     return array
 
 
-def _incomplete(labels: np.ndarray, keep: np.ndarray, counts: np.ndarray | None) -> list[_Part | None]:
+def _incomplete(labels: np.ndarray, keep: np.ndarray, counts: np.ndarray | None) -> list[_LabelledColumn | None]:
     """Return one column after another, over all leading dimensions; None for a column without labels."""
     flat = labels.reshape(math.prod(labels.shape[:-1]), labels.shape[-1])
     rows = [np.flatnonzero(row) for row in keep.reshape(flat.shape)]
     weights = [None if counts is None else counts[row] for row in rows]
     known = zip(flat, rows, weights, strict=True)
-    return [_Part(row, _column(label[row], weight)) if len(row) else None for label, row, weight in known]
+    return [_LabelledColumn(row, _column(label[row], weight)) if len(row) else None for label, row, weight in known]
 
 
 def _column(target: np.ndarray, weight: np.ndarray | None) -> _Column:

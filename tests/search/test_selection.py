@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gar.errors import InputError
-from gar.metrics import LARGER_IS_BETTER, METRICS
+from gar.registry import METRICS
 from gar.search import Selection, select
 from gar.stack import SPLITS, History, Models
 from tests.search.problem import SETTINGS, search, small_data, small_models
@@ -34,7 +34,7 @@ def random_history(seed: int, digits: int) -> History:
 
 def slow_winner(history: History, models: Models, metric: str, fold: int) -> tuple[int, int]:
     best, winner = None, (-1, -1)
-    column, sign = METRICS.index(metric), -1 if LARGER_IS_BETTER[metric] else 1
+    column, sign = METRICS[metric].index, -METRICS[metric].sign
     assert models.parameter is not None
     for g in range(len(models)):
         for epoch in range(history.metrics.shape[1]):
@@ -47,7 +47,7 @@ def slow_winner(history: History, models: Models, metric: str, fold: int) -> tup
     return winner
 
 
-@given(seed=st.integers(0, 10**6), digits=st.integers(0, 3), metric=st.sampled_from(METRICS))
+@given(seed=st.integers(0, 10**6), digits=st.integers(0, 3), metric=st.sampled_from(tuple(METRICS)))
 def test_against_a_loop(seed: int, digits: int, metric: str) -> None:
     history = random_history(seed, digits)
     chosen = select(history, MODELS, metric)
@@ -58,7 +58,7 @@ def test_against_a_loop(seed: int, digits: int, metric: str) -> None:
         np.testing.assert_array_equal(chosen.values[index], history.metrics[model, epoch])
 
 
-@given(seed=st.integers(0, 10**6), metric=st.sampled_from(METRICS))
+@given(seed=st.integers(0, 10**6), metric=st.sampled_from(tuple(METRICS)))
 def test_order_of_models_does_not_matter(seed: int, metric: str) -> None:
     history = random_history(seed, 0)
     order = np.random.default_rng(seed).permutation(len(MODELS))

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gar.losses import registry
-from gar.metrics import METRICS, all_metrics
+from gar.metrics import all_metrics
+from gar.registry import LOSSES, METRICS
 from gar.stack import Models, StackData, TrainSettings, batch_sizes, row_orders
 from gar.stack.network import ACTIVATIONS, GATE_GAIN
 
@@ -109,7 +109,7 @@ class PlainTraining:
     def _loss(self, epoch: int) -> tuple[nn.Module, tuple[str, ...]]:
         policy = "omit" if self.data.has_missing_labels else "raise"
         if epoch >= self.settings.first_phase_epochs:
-            spec = registry[self.settings.finetune_loss]
+            spec = LOSSES[self.settings.finetune_loss]
             return spec.loss(nan_policy=policy), spec.inputs
         spec = self.settings.spec
         tuned = {} if self.parameter is None or spec.parameter is None else {spec.parameter: self.parameter}

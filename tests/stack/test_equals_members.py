@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from gar.losses import registry
+from gar.registry import LOSSES
 from gar.stack import Models, PeriodicFeatures, Scaling, StackData, TrainSettings, train
 from gar.stack.network import Activation
 from gar.stack.settings import Optimizer, Schedule
@@ -17,7 +17,7 @@ SETTINGS = TrainSettings(hidden_sizes=(7, 5), epochs=4, batch_size=12, milestone
 
 def two_folds(loss: str) -> Models:
     """Models that differ in everything a model can differ in."""
-    grid = registry[loss].grid
+    grid = LOSSES[loss].grid
     return Models(
         fold=[0, 1, 0, 1, 0],
         seed=[1, 1, 2, 3, 1],
@@ -39,7 +39,7 @@ def assert_equals_members(data: StackData, models: Models, settings: TrainSettin
                 torch.testing.assert_close(mine, other, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("loss", registry)
+@pytest.mark.parametrize("loss", LOSSES)
 def test_every_loss(loss: str) -> None:
     assert_equals_members(make_data(), two_folds(loss), replace(SETTINGS, loss=loss))
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from gar.losses import registry
+from gar.registry import LOSSES
 from gar.stack import History, Models, StackData, TrainSettings, train
 from gar.stack import passes as passes_module
 from gar.stack.settings import Optimizer
@@ -17,7 +17,7 @@ DTYPES = [torch.float32, torch.float64]
 
 
 def many(loss: str = "gar") -> Models:
-    grid = registry[loss].grid or None
+    grid = LOSSES[loss].grid or None
     return Models.grid(folds=(0, 1, 2), seeds=(1, 2), learning_rates=(1e-2, 1e-3), weight_decays=(0.0, 1e-3), parameters=grid)
 
 
@@ -58,7 +58,7 @@ def test_chunks_with_gates_and_silu(optimizer: Optimizer, chunk: int) -> None:
 
 
 @pytest.mark.parametrize("chunk", [1, 5])
-@pytest.mark.parametrize("loss", registry)
+@pytest.mark.parametrize("loss", LOSSES)
 def test_chunks_for_every_loss(loss: str, chunk: int) -> None:
     data = make_data(rows=100, features=8, sizes=(70, 70, 70))
     settings = replace(SETTINGS, loss=loss, hidden_sizes=(8, 16))

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from gar.metrics import METRICS, all_metrics
+from gar.metrics import all_metrics
+from gar.registry import METRICS
 from gar.stack import Models, StackData, StackedMLP, TrainSettings, train
 from gar.stack.settings import Metric, Optimizer
 from tests.stack.plain import make_data
@@ -21,7 +22,7 @@ def test_shape_and_names_of_a_history() -> None:
     assert history.metrics.shape == (12, 12, 2, 5)
     assert np.isfinite(history.metrics).all()
     assert history.of("test", "rmse").shape == (12, 12)
-    np.testing.assert_array_equal(history.of("valid", "spearman"), history.metrics[:, :, 0, METRICS.index("spearman")])
+    np.testing.assert_array_equal(history.of("valid", "spearman"), history.metrics[:, :, 0, METRICS["spearman"].index])
     assert (history.epochs_run == 12).all()
     assert (history.failed_epoch == -1).all()
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from gar.boosting.inputs import check_group_length, check_labels, from_library, group_codes, is_data_set
 from gar.boosting.library import tree_library
-from gar.boosting.newton import Batch, Rows
+from gar.boosting.newton import NewtonBatch, RowGroups
 from gar.functional.gar import COMPONENTS, Component, GARSettings
 from gar.validation import check_choice, check_parameter
 
@@ -64,7 +64,7 @@ class EarlyStoppingMetric:
         if self._codes is not None:
             check_group_length(self._codes, len(pred))
         if self.name == "gar":
-            return Batch(pred, target, Rows(len(pred), weight, self._codes)).value(self.alpha, self.settings)
+            return NewtonBatch(pred, target, RowGroups(len(pred), weight, self._codes)).value(self.alpha, self.settings)
         codes = np.zeros(len(pred), dtype=np.intp) if self._codes is None else self._codes
         pairs, ranked = zip(pred.T, target.T, strict=True), self.name == "spearman"
         return float(np.mean([correlation_within(one, other, codes, weight, ranked=ranked) for one, other in pairs]))

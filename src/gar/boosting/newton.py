@@ -34,7 +34,7 @@ from gar.functional.moments import Moments, ShiftedSums
 
 UNIT = float(np.finfo(np.float64).eps)
 _BLOCK = 9984
-"""Rows that are worked on at a time, so that what is in between stays in the cache. From ten thousand on, BLAS starts threads,
+"""RowGroups that are worked on at a time, so that what is in between stays in the cache. From ten thousand on, BLAS starts threads,
 which cost more than they save."""
 _WIDE = 32768
 """The same for what is done without BLAS."""
@@ -50,7 +50,7 @@ class Derivatives(NamedTuple):
     curvature: np.ndarray
 
 
-class Rows:
+class RowGroups:
     """How many rows there are, how often each counts, and the groups that pairs must not leave."""
 
     def __init__(self, count: int, weight: np.ndarray | None, codes: np.ndarray | None) -> None:
@@ -90,7 +90,7 @@ class Column:
     """
 
     @np.errstate(all="ignore")  # what is not finite shows in the moments
-    def __init__(self, pred: np.ndarray, target: np.ndarray, rows: Rows, kept: np.ndarray) -> None:
+    def __init__(self, pred: np.ndarray, target: np.ndarray, rows: RowGroups, kept: np.ndarray) -> None:
         self._rows, self._kept = rows, kept
         self._values, self._ones = np.empty((2, min(_BLOCK, rows.count))), np.ones(min(_BLOCK, rows.count))
         guess = rows.guess(pred)
@@ -123,7 +123,7 @@ class Column:
 
     @np.errstate(all="ignore")
     def differentiate(self, numbers: Sequence[float]) -> None:
-        """Turn what is kept into curvature and gradient: combinations of vectors by the numbers of :meth:`Batch.derivatives`."""
+        """Turn the centred values into curvature and gradient, by the coefficients of :meth:`NewtonBatch.derivatives`."""
         by_sign, by_error, by_pred, by_absolute, everywhere, least = numbers
         dtype, length = self._kept.dtype, min(_WIDE, self._rows.count)
         # np.sign is slow: errors times something huge, cut at both limits, are the same. With numbers for limits that is slow, too.
@@ -146,10 +146,10 @@ class Column:
                 self._kept[:, block] *= self._rows.weight[block]
 
 
-class Batch:
+class NewtonBatch:
     """All rows of a round, ready to be differentiated; predictions and labels have shape ``(rows, targets)``."""
 
-    def __init__(self, pred: np.ndarray, target: np.ndarray, rows: Rows, dtype: type[np.floating] = np.float64) -> None:
+    def __init__(self, pred: np.ndarray, target: np.ndarray, rows: RowGroups, dtype: type[np.floating] = np.float64) -> None:
         self._kept = np.empty((pred.shape[1], 2, rows.count), dtype)
         self._columns = [Column(pred[:, k], target[:, k], rows, kept) for k, kept in enumerate(self._kept)]
         self.moments = Moments(*map(np.array, zip(*(column.moments for column in self._columns), strict=True)))

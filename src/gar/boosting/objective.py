@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from gar.boosting.inputs import Arrays, check_group_length, check_labels, checked, from_library, group_codes, is_data_set
-from gar.boosting.newton import UNIT, Batch, Derivatives, Rows
+from gar.boosting.newton import UNIT, Derivatives, NewtonBatch, RowGroups
 from gar.errors import InputError
 from gar.functional.formulas import rounding_noise
 from gar.functional.gar import COMPONENTS, Component, GARSettings
@@ -97,7 +97,7 @@ class GARObjective:
         shape = (len(arrays.pred),) if arrays.pred.shape[1] == 1 else arrays.pred.shape
         return found.gradient.reshape(shape), found.curvature.reshape(shape)
 
-    def _components(self, batch: Batch) -> GARSettings:
+    def _components(self, batch: NewtonBatch) -> GARSettings:
         """Return the components of this round: curvatures of the later ones would slow down the earlier ones.
 
         Differences are invariant to the level of the labels, the correlation to level and scale.
@@ -128,10 +128,10 @@ class GARObjective:
             median = np.apply_along_axis(_weighted_median, 0, y, np.asarray(sample_weight, dtype=np.float64))
         return float(median) if y.ndim == 1 else median
 
-    def _batch(self, arrays: Arrays, dtype: type[np.floating] = np.float64) -> Batch:
+    def _batch(self, arrays: Arrays, dtype: type[np.floating] = np.float64) -> NewtonBatch:
         if self._codes is not None:
             check_group_length(self._codes, len(arrays.pred))
-        batch = Batch(arrays.pred, arrays.target, Rows(len(arrays.pred), arrays.weight, self._codes), dtype)
+        batch = NewtonBatch(arrays.pred, arrays.target, RowGroups(len(arrays.pred), arrays.weight, self._codes), dtype)
         m = batch.moments
         if not np.isfinite(m.mean_target).all():
             check_labels(arrays.target)

@@ -45,7 +45,7 @@ def check_parameter_of(name: str, parameter: object) -> None:
         raise InputError(f"loss={name!r} has no parameter to tune, but models have one; leave parameter out")
 
 
-class _Part(NamedTuple):
+class _LossPart(NamedTuple):
     """Neighbouring models, their loss, and how they see the labels of the sources."""
 
     models: slice
@@ -79,18 +79,20 @@ class Objective:
         of_predictions = self.spec.stacked and self.spec.inputs == ("pred",)
         self._has_gradient = of_predictions and hasattr(self._parts[0].loss, "value_and_gradient")
 
-    def _split(self, spans: tuple[ModelSpan, ...], device: torch.device) -> list[_Part]:
+    def _split(self, spans: tuple[ModelSpan, ...], device: torch.device) -> list[_LossPart]:
         if self.spec.stacked and "features" not in self.spec.inputs:
             models = slice(0, spans[-1].stop)
             sources = torch.tensor([span.source for span in spans for _ in range(span.start, span.stop)], device=device)
-            return [_Part(models, self._loss(models), lambda values: values.index_select(0, sources))]
+            return [_LossPart(models, self._loss(models), lambda values: values.index_select(0, sources))]
         if not self.spec.stacked:
             spans = tuple(ModelSpan(k, k + 1, span.source) for span in spans for k in range(span.start, span.stop))
 
         def expanded(span: ModelSpan) -> Callable[[Tensor], Tensor]:
             return lambda values: values[span.source].expand(span.stop - span.start, *values.shape[1:])
 
-        return [_Part(models, self._loss(models), expanded(span)) for span in spans for models in [slice(span.start, span.stop)]]
+        return [
+            _LossPart(models, self._loss(models), expanded(span)) for span in spans for models in [slice(span.start, span.stop)]
+        ]
 
     def _loss(self, models: slice) -> nn.Module:
         value: float | Tensor | None = None if self._parameter is None else self._parameter[models]

@@ -40,14 +40,14 @@ else:
             return handler.generate_schema(Annotated[float, *rules])
 
 
-class _Part:
+class _ResultPart:
     """Results are read strictly: no conversion between types, and no field that this version does not know."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice(_Part):
+class Choice(_ResultPart):
     """The hyperparameters and the epoch that validation rows selected in one fold."""
 
     fold: int
@@ -61,7 +61,7 @@ class Choice(_Part):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ParameterScore(_Part):
+class ParameterScore(_ResultPart):
     """Test scores of the folds with the parameter of the loss fixed at one value and everything else selected as usual."""
 
     value: Number
@@ -70,7 +70,7 @@ class ParameterScore(_Part):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Predictions(_Part):
+class Predictions(_ResultPart):
     """Labels and predictions of test rows, one list per target; a prediction is the mean over the folds' winners."""
 
     true: Sequence[Sequence[Number]]
@@ -83,7 +83,7 @@ class Predictions(_Part):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Curve(_Part):
+class Curve(_ResultPart):
     """A fitted function of one variable: mean and standard deviation over the folds' winners at every ``x`` of its problem."""
 
     mean: Sequence[Number]
@@ -95,7 +95,7 @@ class Curve(_Part):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Method(_Part):
+class Method(_ResultPart):
     """One loss that trained one family of models on one problem."""
 
     loss: str
@@ -124,7 +124,7 @@ class Method(_Part):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Truth(_Part):
+class Truth(_ResultPart):
     """A function of one variable to be fitted, in ascending order of ``x``; ``trained`` marks the training points."""
 
     x: Sequence[Number]
@@ -138,7 +138,7 @@ class Truth(_Part):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Problem(_Part):
+class Problem(_ResultPart):
     """One table or curve, and the results of every method on it."""
 
     name: str
@@ -181,7 +181,7 @@ class Problem(_Part):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Results(_Part):
+class Results(_ResultPart):
     """Everything that a report shows."""
 
     command: str

@@ -16,18 +16,18 @@ INTEREST = LOSSES[METHOD_OF_INTEREST].title
 
 
 @dataclass(frozen=True)
-class Score:
+class MeanScore:
     """Mean and standard deviation (divided by the number of folds, as in the paper); NaN where nothing was measured."""
 
     mean: float
     sd: float
 
 
-def score(method: Method | ParameterScore, metric: str) -> Score:
+def score(method: Method | ParameterScore, metric: str) -> MeanScore:
     """Return mean and standard deviation over the folds with a finite test score."""
     values = np.asarray(method.scores.get(metric, ()), dtype=np.float64)
     values = values[np.isfinite(values)]
-    return Score(float(values.mean()), float(values.std())) if len(values) else Score(math.nan, math.nan)
+    return MeanScore(float(values.mean()), float(values.std())) if len(values) else MeanScore(math.nan, math.nan)
 
 
 def score_texts(problem: Problem, method: Method, metric: str) -> tuple[str, str]:
@@ -145,7 +145,7 @@ class Heading:
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """The text of a cell, the value that sorts it, small text beside it, and its CSS class."""
 
     text: str
@@ -159,7 +159,7 @@ class SortableTable:
     """Headings, of which the first belongs to the methods, and a row of cells for every method."""
 
     headings: Sequence[Heading]
-    rows: Sequence[tuple[Method, Sequence[Cell]]]
+    rows: Sequence[tuple[Method, Sequence[TableCell]]]
 
 
 def score_table(problem: Problem) -> SortableTable:
@@ -174,20 +174,20 @@ def score_table(problem: Problem) -> SortableTable:
     return SortableTable([*headings, Heading("Models"), Heading("Seconds")], rows)
 
 
-def _score_cell(problem: Problem, method: Method, metric: str) -> Cell:
+def _score_cell(problem: Problem, method: Method, metric: str) -> TableCell:
     mean, sd = score_texts(problem, method, metric)
     mark = "best" if method in ranking(problem.methods, metric)[:1] else ""
-    return Cell(mean, _sortable(score(method, metric).mean), sd, mark)
+    return TableCell(mean, _sortable(score(method, metric).mean), sd, mark)
 
 
 def _sortable(value: float) -> str:
     return repr(value) if math.isfinite(value) else ""
 
 
-def _effort(method: Method) -> list[Cell]:
+def _effort(method: Method) -> list[TableCell]:
     failed = f"{method.failed} failed" if method.failed else ""
-    seconds = Cell(number(method.seconds, 1), _sortable(method.seconds))
-    return [Cell(f"{method.models:,}", str(method.models), failed), seconds]
+    seconds = TableCell(number(method.seconds, 1), _sortable(method.seconds))
+    return [TableCell(f"{method.models:,}", str(method.models), failed), seconds]
 
 
 def gain_table(problem: Problem) -> SortableTable | None:
@@ -199,7 +199,7 @@ def gain_table(problem: Problem) -> SortableTable | None:
     for method in methods:
         for rival in _rivals(problem, method, [one for one in best.values() if one is not None]):
             cells = [_gain_cell(compare_methods(problem, name, rival, method), is_best=rival is best[name]) for name in metrics]
-            name = [Cell(printable(method.title), printable(method.title).lower())] if several else []
+            name = [TableCell(printable(method.title), printable(method.title).lower())] if several else []
             rows.append((rival, [*name, *cells]))
     headings = [Heading(f"{INTEREST} against"), *([Heading(f"{INTEREST} by")] if several else [])]
     return SortableTable([*headings, *(Heading(METRICS[name].title, "descending") for name in metrics)], rows) if rows else None
@@ -212,10 +212,10 @@ def _rivals(problem: Problem, method: Method, best: Sequence[Method]) -> list[Me
     return sorted(own, key=lambda one: one.loss != BASELINE) + [one for one in order if one in best and one not in own]
 
 
-def _gain_cell(one: Comparison, *, is_best: bool = False) -> Cell:
+def _gain_cell(one: Comparison, *, is_best: bool = False) -> TableCell:
     mark = ("gain" if one.gain > 0 else "loss") if one.is_clear else "unclear"
     tests = f"p {probability(one.p)} / {probability(one.p_corrected)}"
-    return Cell(percent(one.gain), _sortable(one.gain), tests, f"{mark} rival" if is_best else mark)
+    return TableCell(percent(one.gain), _sortable(one.gain), tests, f"{mark} rival" if is_best else mark)
 
 
 def overview(results: Results) -> Iterator[dict[str, Any]]:
@@ -226,7 +226,9 @@ def overview(results: Results) -> Iterator[dict[str, Any]]:
         winner = f"{printable(order[0].title)} {score_texts(problem, order[0], metric)[0]}" if order else NOTHING
         rank = f"{order.index(method) + 1} of {len(order)}" if method in order else NOTHING
         rivals = (baseline_of(problem, method), best_rival(problem, metric))
-        cells = [_gain_cell(compare_methods(problem, metric, rival)) if method and rival else Cell(NOTHING) for rival in rivals]
+        cells = [
+            _gain_cell(compare_methods(problem, metric, rival)) if method and rival else TableCell(NOTHING) for rival in rivals
+        ]
         yield {"title": printable(problem.title), "metric": METRICS[metric].title, "winner": winner, "rank": rank, "cells": cells}
 
 
