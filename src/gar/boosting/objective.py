@@ -106,7 +106,7 @@ class GARObjective:
             return self.settings
         if self._level is not None and batch.imbalance() > FAR_OFF:
             return self._level
-        return self._without_correlation if batch.spread_reached() < self.warm_up else self.settings
+        return self._without_correlation if batch.variance_share() < self.warm_up else self.settings
 
     def derivatives(self, y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> Derivatives:
         """Return GAR's value, its gradient by the predictions, equal to autograd of the PyTorch loss, and a curvature."""
