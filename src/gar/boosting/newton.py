@@ -158,7 +158,7 @@ class NewtonBatch:
         self._spreads = spreads_of(self.moments, eps=GARSettings.eps, unit=UNIT, xp=ARRAYS)
 
     def variance_share(self) -> float:
-        """Return the variance of predictions as a share of what a least-squares rescaling would give them: the least of all targets.
+        """Return the variance of predictions as a share of what a least-squares rescaling would give it: the least of all targets.
 
         With ``K = S f_bar y_bar`` that rescaling is by ``K / F``. Predictions without a positive covariance with the labels have no
         such scale and count as 1; constant ones have a share of 0.

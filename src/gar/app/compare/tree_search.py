@@ -61,7 +61,7 @@ class TreeSearchSettings:
         """Return the hyperparameters of one model."""
         return RoundSettings(
             loss=self.loss,
-            parameter=None if models.parameter is None else float(models.parameter[index]),
+            parameter=1.0 if models.parameter is None else float(models.parameter[index]),
             max_depth=int(models.depth[index]),
             learning_rate=float(models.learning_rate[index]),
             subsample=self.subsample,
