@@ -8,7 +8,7 @@ import click
 
 from gar.app.commands.values import CommaList, Grid, option, several
 from gar.registry import LOSSES, METRICS
-from gar.vision.defaults import LEARNING_RATES, SEEDS, WEIGHT_DECAYS
+from gar.vision.defaults import LEARNING_RATES, SEEDS, WEIGHT_DECAYS, probe_losses
 
 if TYPE_CHECKING:
     from gar.vision import ImageSettings, ImageTable, Probe
@@ -21,24 +21,33 @@ _FOLDER = click.Path(path_type=Path, file_okay=False)
 _COUNT, _COUNT_OR_NONE, _SIDE = click.IntRange(min=1), click.IntRange(min=0), click.IntRange(min=16)
 _NUMBERS, _WHOLE = CommaList(float, "numbers"), CommaList(int, "whole numbers")
 _PRECISIONS = ("32-true", "16-mixed", "bf16-mixed")
-_LOSSES = CommaList(str, "losses", [name for name, spec in LOSSES.items() if "pred" in spec.inputs])
-_PROBE_LOSSES = CommaList(str, "losses", [name for name, spec in LOSSES.items() if spec.inputs == ("pred",)])
-"""Losses that shell completion offers; a linear probe has no use for losses of features, because its features are frozen."""
 _MANY_ROWS = 2000
 """From this many training rows on, a probe is trained by one process per core."""
-
-
-def _listed(values: Sequence[float]) -> str:
-    """Return values with commas between them, as they are typed."""
-    return ",".join(f"{value:g}" for value in values)
 
 
 def loss_options(default: str, *, alpha: str) -> Callable[[F], F]:
     """Add the losses of a regressor and the values of their parameters."""
     return several(
-        option("--loss", "losses", type=_LOSSES, default=default, help="One, or several to compare."),
-        option("--alpha", type=_NUMBERS, help=f"Values of GAR's alpha to try [default: {alpha}]."),
+        _loss_and_alpha([name for name, spec in LOSSES.items() if "pred" in spec.inputs], default, alpha),
         option("--parameters", type=Grid(), multiple=True, help="Values to try for another loss: huber=0.25,1,4."),
+    )
+
+
+def _loss_and_alpha(known: Sequence[str], default: str, alpha: str) -> Callable[[F], F]:
+    return several(
+        option("--loss", "losses", type=CommaList(str, "losses", known), default=default, help="One, or several to compare."),
+        option("--alpha", type=_NUMBERS, help=f"Values of GAR's alpha to try [default: {alpha}]."),
+    )
+
+
+def _grid_options(learning_rates: Sequence[float], weight_decays: Sequence[float], seeds: Sequence[int]) -> Callable[[F], F]:
+    def listed(values: Sequence[float]) -> str:
+        return ",".join(f"{value:g}" for value in values)
+
+    return several(
+        option("--learning-rates", type=_NUMBERS, default=listed(learning_rates), help="Learning rates to try."),
+        option("--weight-decays", type=_NUMBERS, default=listed(weight_decays), help="Weight decays to try."),
+        option("--seeds", type=_WHOLE, default=listed(seeds), help="Random seeds, with a run for each."),
     )
 
 
@@ -60,9 +69,7 @@ def training_options(
 ) -> Callable[[F], F]:
     """Add the hyperparameters of training, with the defaults of a command."""
     return several(
-        option("--learning-rates", type=_NUMBERS, default=_listed(learning_rates), help="Learning rates to try."),
-        option("--weight-decays", type=_NUMBERS, default=_listed(weight_decays), help="Weight decays to try."),
-        option("--seeds", type=_WHOLE, default=_listed(seeds), help="Random seeds, with a run for each."),
+        _grid_options(learning_rates, weight_decays, seeds),
         option("--epochs", type=_COUNT, default=epochs, help="Passes over the training images."),
         option("--batch-size", type=_COUNT, default=batch_size, help="Images of a batch; each comes in two views."),
         option("--size", type=_SIDE, default=224, help="Side of the views, in pixels."),
@@ -88,11 +95,8 @@ def machine_options(command: F) -> F:
 def probe_options(losses: str) -> Callable[[F], F]:
     """Add the hyperparameters of linear probes; the default grids are the paper's."""
     return several(
-        option("--loss", "losses", type=_PROBE_LOSSES, default=losses, help="One, or several to compare."),
-        option("--alpha", type=_NUMBERS, help="Values of GAR's alpha to try [default: 0.1,1,10]."),
-        option("--learning-rates", type=_NUMBERS, default=_listed(LEARNING_RATES), help="Learning rates to try."),
-        option("--weight-decays", type=_NUMBERS, default=_listed(WEIGHT_DECAYS), help="Weight decays to try."),
-        option("--seeds", type=_WHOLE, default=_listed(SEEDS), help="Random seeds, with a run for each."),
+        _loss_and_alpha(probe_losses(), losses, "0.1,1,10"),
+        _grid_options(LEARNING_RATES, WEIGHT_DECAYS, SEEDS),
         option("--epochs", type=_COUNT, default=100, help="Passes over the features."),
         option("--batch-size", type=_COUNT, default=64, help="Rows of a batch."),
         option("--size", type=_SIDE, default=224, help="Side of the view, in pixels."),

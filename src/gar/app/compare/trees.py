@@ -87,15 +87,16 @@ class BoostedTrees:
         _ = self._library.module  # an error says how to install it
 
     def train(self, loss: str, prepared: Prepared, options: Options, context: RunContext) -> Trial | None:
-        models, settings, title = self._grid(loss, options), self._settings(loss, options), method_title(loss, self.name)
+        settings, title = TreeSearchSettings(loss=loss, monitor=options.metric), method_title(loss, self.name)
+        seeds, parameters = options.seeds_and_parameters(loss)
+        models = TreeGrid.of(folds=options.folds, seeds=seeds, depths=DEPTHS, rates=RATES, parameters=parameters)
+        labelled = context.labelled(f"{prepared.source.name}: {title:<16}")
         with context.stopwatch(tree_key(prepared.data, self._library, settings)) as watch:
-            labelled = context.labelled(f"{prepared.source.name}: {title:<16}")
             history = search_trees(prepared.data, models, self._library, settings, context=labelled)
-            seconds = watch.seconds
-        return None if history is None else Trial(loss, self.name, title, models, history, seconds)
+            return None if history is None else Trial(loss, self.name, title, models, history, watch.seconds)
 
     def retrain(self, trial: Trial, best: Selection, prepared: Prepared, options: Options) -> Winners:
-        models, settings = trial.models.take(best.model), self._settings(trial.loss, options)
+        models, settings = trial.models.take(best.model), TreeSearchSettings(loss=trial.loss, monitor=options.metric)
         assert isinstance(models, TreeGrid)
         rounds = (best.epoch + 1).tolist()
         trees = [self._retrained(models, index, settings, count, prepared) for index, count in enumerate(rounds)]
@@ -114,24 +115,14 @@ class BoostedTrees:
         return [TargetModel(self._library.to_text(one.booster), *map(float, scale)) for one, scale in last]
 
     def settings(self, prepared: Prepared, options: Options) -> Mapping[str, Any]:
-        settings = self._settings("mae", options)
+        most, patience = TreeSearchSettings.rounds, TreeSearchSettings.patience
         return {
             self.name: f"version {self._library.version}",
             "tree_depths": list(DEPTHS),
             "tree_rates": list(RATES),
-            "tree_rounds": f"up to {settings.rounds}, until {settings.patience} did not improve validation {settings.monitor}",
-            "tree_subsample": settings.subsample,
+            "tree_rounds": f"up to {most}, until {patience} did not improve validation {options.metric}",
+            "tree_subsample": TreeSearchSettings.subsample,
         }
-
-    @staticmethod
-    def _grid(loss: str, options: Options) -> TreeGrid:
-        """Return equally many models for every loss: those without a parameter have three seeds, as networks have."""
-        seeds, parameters = options.seeds_and_parameters(loss)
-        return TreeGrid.of(folds=options.folds, seeds=seeds, depths=DEPTHS, rates=RATES, parameters=parameters)
-
-    @staticmethod
-    def _settings(loss: str, options: Options) -> TreeSearchSettings:
-        return TreeSearchSettings(loss=loss, monitor=options.metric)
 
 
 def tree_key(data: StackData, library: TreeLibrary, settings: TreeSearchSettings) -> str:
