@@ -23,7 +23,8 @@ from torch import Tensor, nn
 
 from gar.metrics import Evaluator
 from gar.registry import LOSSES, PAPER_LOSSES
-from gar.vision.probe import Part, linear_probe, probe_losses
+from gar.vision.defaults import probe_losses
+from gar.vision.probe import Part, linear_probe
 
 SIZES, WIDTH, EPOCHS, BATCH = (12208, 2140, 2140), 512, 100, 64
 

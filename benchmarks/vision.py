@@ -18,11 +18,9 @@ import torch
 from gar.vision import ImageSettings, ImageTable, Machine, image_features, linear_probe, read_images, train_images, write_clocks
 
 LOSSES = ("mae", "gar")
+METRICS = ("mae", "pearson", "r2")
 SIZE = 32
 CPU = Machine(accelerator="cpu", workers=0)
-
-
-METRICS = ("mae", "pearson", "r2")
 
 
 def row(name: str, scores: Mapping[str, float], seconds: float) -> str:

@@ -16,8 +16,7 @@ from gar.app import cli
 from gar.app.commands.images import images
 from gar.registry import METRICS, PAPER_LOSSES
 from gar.vision import read_images, resnet18, write_clocks
-from gar.vision.defaults import LEARNING_RATES, SEEDS, WEIGHT_DECAYS
-from gar.vision.probe import probe_losses
+from gar.vision.defaults import LEARNING_RATES, SEEDS, WEIGHT_DECAYS, probe_losses
 from gar_reproduction.commands.agedb import agedb
 
 TABLE = ("clocks.csv", "--target", "minutes")

@@ -109,7 +109,7 @@ def test_rounds_predict_what_their_text_predicts(library: str) -> None:
     adapter, random = tree_library(library), np.random.default_rng(0)
     x, other = random.normal(size=(2, 100, 3))
     for loss in FAMILIES[library].losses or ():
-        settings = RoundSettings(loss=loss, parameter=None, max_depth=2, learning_rate=0.3, seed=1, subsample=0.8)
+        settings = RoundSettings(loss=loss, max_depth=2, learning_rate=0.3, seed=1, subsample=0.8)
         for predictions, booster in islice(adapter.train_rounds(settings, x, x[:, 0], [other, x]), 3):
             loaded = adapter.from_text(adapter.to_text(booster), 3)
             for pred, part in zip(predictions, (other, x), strict=True):

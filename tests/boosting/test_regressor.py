@@ -78,9 +78,9 @@ def test_early_stopping_holds_out_whole_groups() -> None:
     x, y = load_diabetes(return_X_y=True)
     groups = np.arange(len(x)) % 20
     fitted = model("xgboost", early_stopping_rounds=5, n_estimators=200).fit(x, y, groups=groups)
-    kept, held_out = fitted._held_out(np.arange(len(x)), groups, 0)
-    assert held_out is not None
-    assert not set(groups[kept]) & set(groups[held_out])
+    train, valid = fitted._train_valid_split(np.arange(len(x)), groups, 0)
+    assert valid is not None
+    assert not set(groups[train]) & set(groups[valid])
     assert fitted.n_estimators_ < 200
 
 

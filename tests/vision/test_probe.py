@@ -13,14 +13,8 @@ from gar.metrics import all_metrics
 from gar.registry import LOSSES, PAPER_LOSSES
 from gar.search.grid import Job, SharedData, train_chunk
 from gar.stack import History, Layout, Models, TrainSettings, batch_sizes, row_orders, train
-from gar.vision.defaults import LEARNING_RATES, WEIGHT_DECAYS
-from gar.vision.probe import (
-    Part,
-    linear_probe,
-    probe_data,
-    probe_losses,
-    select_configuration,
-)
+from gar.vision.defaults import LEARNING_RATES, WEIGHT_DECAYS, probe_losses
+from gar.vision.probe import Part, linear_probe, probe_data, select_configuration
 
 SMALL: dict[str, Any] = {
     "learning_rates": (0.01, 0.1),

@@ -5,13 +5,14 @@ from typing import Any
 
 import click
 
-from gar.app.commands.vision import (
+from gar.app.commands.images import (
     loss_grids,
     loss_options,
     machine_options,
     probe_options,
     run_probe,
     run_training,
+    temperature_option,
     training_options,
 )
 from gar_reproduction import agedb as paper
@@ -44,13 +45,7 @@ def scratch(data_dir: Path | None, grid: bool, **given: Any) -> None:
 
 @agedb.command()
 @_DATA
-@click.option(
-    "--temperature",
-    type=click.FloatRange(min=0, min_open=True),
-    default=paper.TEMPERATURE,
-    show_default=True,
-    help="Of the contrast.",
-)
+@temperature_option(paper.TEMPERATURE)
 @training_options("gar-agedb/encoder", learning_rates=(paper.ENCODER_RATE,), weight_decays=(paper.ENCODER_DECAY,), **_SIZE)
 @machine_options
 def pretrain(data_dir: Path | None, temperature: float, **given: Any) -> None:

@@ -65,8 +65,10 @@ def _checked_weight(given: Any, rows: int) -> np.ndarray:
     return weight
 
 
-def group_codes(groups: Any) -> np.ndarray:
-    """Return one number from 0 for each row; rows with equal numbers belong to one group."""
+def group_codes(groups: Any) -> np.ndarray | None:
+    """Return one number from 0 for each row; rows with equal numbers belong to one group. None is without groups."""
+    if groups is None:
+        return None
     # An array of strings would turn a missing value into the string 'nan'.
     values = np.asarray(groups, dtype=object if isinstance(groups, list | tuple) else None)
     if values.ndim != 1:
@@ -91,9 +93,9 @@ def _is_missing(value: Any) -> bool:
         return True
 
 
-def check_group_length(codes: np.ndarray, rows: int) -> None:
-    """Raise an error unless there is one group per row."""
-    if len(codes) != rows:
+def check_group_length(codes: np.ndarray | None, rows: int) -> None:
+    """Raise an error unless there is one group per row, or none at all."""
+    if codes is not None and len(codes) != rows:
         raise InputError(f"groups has {len(codes)} values, but there are {rows} rows; give one group per row, in their order")
 
 

@@ -31,9 +31,13 @@ class LabelledRows(NamedTuple):
     y: np.ndarray
     weight: np.ndarray | None
 
+    def take(self, indices: np.ndarray) -> "LabelledRows":
+        """Return the rows at these indices."""
+        return LabelledRows(self.x[indices], self.y[indices], None if self.weight is None else self.weight[indices])
+
 
 class TrainingTask(NamedTuple):
-    """What to train with a custom objective, the rows and metric of early stopping, and the constant that training starts from."""
+    """Rows and custom objective of a training, rows and metric of early stopping, and the constant that training starts from."""
 
     rows: LabelledRows
     valid: LabelledRows | None
@@ -56,6 +60,7 @@ class TreeSettings:
     max_depth: int
     learning_rate: float
     seed: int
+    threads: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +69,6 @@ class StoppingSettings(TreeSettings):
 
     rounds: int
     min_child_weight: float
-    threads: int
     patience: int | None
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -74,15 +78,13 @@ class RoundSettings(TreeSettings):
     """Hyperparameters of a training round by round: the loss, GAR's alpha or Huber's delta, the share of rows of each tree."""
 
     loss: str
-    parameter: float | None
+    parameter: float = 1.0
     subsample: float
 
     @property
     def objective(self) -> GARObjective | None:
         """Return GAR as a custom objective; None for losses that are the library's own."""
-        if self.loss != "gar":
-            return None
-        return GARObjective() if self.parameter is None else GARObjective(alpha=self.parameter)
+        return GARObjective(alpha=self.parameter) if self.loss == "gar" else None
 
 
 class TreeLibrary(ABC):
@@ -95,7 +97,6 @@ class TreeLibrary(ABC):
         error: the exception that the library raises where it refuses, below its package.
         suffix: ending of files with trained trees.
         multi_output: whether it trains several targets together.
-        stores_start: whether its models store the constant that training starts from.
     """
 
     name: str
@@ -104,7 +105,6 @@ class TreeLibrary(ABC):
     error: str
     suffix = "txt"
     multi_output = False
-    stores_start = False
 
     @property
     def module(self) -> Any:
@@ -130,7 +130,7 @@ class TreeLibrary(ABC):
 
     @abstractmethod
     def train_rounds(self, settings: RoundSettings, x: np.ndarray, y: np.ndarray, others: Sequence[np.ndarray]) -> Iterator[Round]:
-        """Train in one thread and yield one round after another, without end: the caller decides when to stop.
+        """Train and yield one round after another, without end: the caller decides when to stop.
 
         Args:
             settings: the hyperparameters.
@@ -157,8 +157,11 @@ class TreeLibrary(ABC):
     def predict(self, booster: Any, x: np.ndarray, rounds: int | None = None) -> np.ndarray:
         """Return predictions of the first ``rounds`` rounds; None takes all, in one thread."""
 
-    def train(self, task: TrainingTask, settings: StoppingSettings) -> tuple[Any, int]:
-        """Train with a custom objective, with validation rows until the metric stops improving; return model and rounds to use."""
+    def train(self, task: TrainingTask, settings: StoppingSettings) -> tuple[Any, int, Any]:
+        """Train with a custom objective, with validation rows until the metric stops improving.
+
+        Return the model, how many of its rounds to use, and what to add to its predictions: the start, unless it stores that.
+        """
         raise InputError(f"library={self.name!r} cannot be trained with a custom objective; use 'xgboost' or 'lightgbm'")
 
     def metric_result(self, name: str, value: float, *, larger_is_better: bool, from_sklearn: bool) -> Any:

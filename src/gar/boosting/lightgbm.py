@@ -5,7 +5,16 @@ from typing import Any
 
 import numpy as np
 
-from gar.boosting.library import LEAF_ROWS, Round, RoundSettings, StoppingSettings, TrainingTask, TreeLibrary, leaf_rows
+from gar.boosting.library import (
+    LEAF_ROWS,
+    Round,
+    RoundSettings,
+    StoppingSettings,
+    TrainingTask,
+    TreeLibrary,
+    TreeSettings,
+    leaf_rows,
+)
 
 _LOSSES = {"mae": "l1", "mse": "l2", "huber": "huber", "gar": "none"}
 """LightGBM's names of losses; a custom objective has none."""
@@ -17,9 +26,9 @@ class LightGBM(TreeLibrary):
     name = package = "lightgbm"
     error = "basic.LightGBMError"
 
-    def train(self, task: TrainingTask, settings: StoppingSettings) -> tuple[Any, int]:
+    def train(self, task: TrainingTask, settings: StoppingSettings) -> tuple[Any, int, Any]:
         params = {
-            **_params(settings, settings.threads),
+            **_params(settings),
             "num_leaves": 2 ** min(settings.max_depth, 16),
             "objective": task.objective,
             # A row that counts twice must equal two rows, so leaves and bins are limited by weights, never by counts.
@@ -38,12 +47,12 @@ class LightGBM(TreeLibrary):
             patience = self.module.early_stopping(settings.patience, verbose=False)
             stopping = {"valid_sets": [held_out], "feval": task.metric, "callbacks": [patience]}
         booster = self.module.train(params, data, settings.rounds, **stopping)
-        return booster, booster.current_iteration() if valid is None else booster.best_iteration
+        return booster, booster.current_iteration() if valid is None else booster.best_iteration, task.start
 
     def train_rounds(self, settings: RoundSettings, x: np.ndarray, y: np.ndarray, others: Sequence[np.ndarray]) -> Iterator[Round]:
         leaf = leaf_rows(len(x))
         params = {
-            **_params(settings, threads=1),
+            **_params(settings),
             "num_leaves": 2**settings.max_depth,
             "min_data_in_leaf": leaf,
             # LightGBM drops features that leaves of this size cannot split; GAR is an error if none is left. Small tables keep all.
@@ -54,7 +63,7 @@ class LightGBM(TreeLibrary):
             "objective": _LOSSES[settings.loss],
         }
         if settings.loss == "huber":
-            params["alpha"] = 1.0 if settings.parameter is None else settings.parameter
+            params["alpha"] = settings.parameter
         data = self.module.Dataset(x, y, params=params)
         booster, objective = self.module.Booster(params, data), settings.objective
         for index, other in enumerate(others):  # their labels are not used, but LightGBM requires some
@@ -91,12 +100,12 @@ def _cached_predictions(booster: Any) -> list[np.ndarray]:
     return collected
 
 
-def _params(settings: RoundSettings | StoppingSettings, threads: int) -> dict[str, Any]:
+def _params(settings: TreeSettings) -> dict[str, Any]:
     return {
         "max_depth": settings.max_depth,
         "learning_rate": settings.learning_rate,
         "seed": settings.seed,
-        "num_threads": threads,
+        "num_threads": settings.threads,
         "deterministic": True,
         "force_row_wise": True,
         "metric": "none",

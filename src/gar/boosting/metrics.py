@@ -45,7 +45,7 @@ class EarlyStoppingMetric:
         check_parameter(alpha, "alpha", open_end=False)
         self.name, self.library, self.alpha = name, library, float(alpha)
         self.settings = GARSettings(components=components, weights=weights)
-        self._codes = None if groups is None else group_codes(groups)
+        self._codes = group_codes(groups)
         self.larger_is_better = name != "gar"
         self._library = tree_library(library)
         self.__name__ = self._result(0.0, from_sklearn=False)[0]  # the name that XGBRegressor shows
@@ -61,8 +61,7 @@ class EarlyStoppingMetric:
     def value(self, pred: np.ndarray, target: np.ndarray, weight: np.ndarray | None = None) -> float:
         """Return the metric of predictions and labels ``(rows, targets)``, the mean over targets."""
         check_labels(target)
-        if self._codes is not None:
-            check_group_length(self._codes, len(pred))
+        check_group_length(self._codes, len(pred))
         if self.name == "gar":
             return NewtonBatch(pred, target, RowGroups(len(pred), weight, self._codes)).value(self.alpha, self.settings)
         codes = np.zeros(len(pred), dtype=np.intp) if self._codes is None else self._codes
@@ -82,8 +81,8 @@ def correlation_within(
 
     def centred(values: np.ndarray) -> np.ndarray:
         values = _ranks_within(values, codes, counts) if ranked else values.astype(np.float64)
-        rest = values - (np.bincount(codes, counts * values) / (sizes + (sizes == 0)))[codes]
-        return np.where(np.abs(rest) > 1e-14 * np.abs(values), rest, 0.0)  # rounding errors are no variance
+        deviations = values - (np.bincount(codes, counts * values) / (sizes + (sizes == 0)))[codes]
+        return np.where(np.abs(deviations) > 1e-14 * np.abs(values), deviations, 0.0)  # rounding errors are no variance
 
     f, y = centred(pred), centred(target)
     cross, one, other = (np.bincount(codes, counts * product) for product in (f * y, f * f, y * y))

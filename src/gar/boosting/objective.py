@@ -77,7 +77,7 @@ class GARObjective:
         self.settings = GARSettings(components=components, weights=weights)
         self._without_correlation = _only(self.settings, ("mae", "diff")) or GARSettings(components=("diff",))
         self._level = _only(self.settings, ("mae",))
-        self._codes = None if groups is None else group_codes(groups)
+        self._codes = group_codes(groups)
 
     def __repr__(self) -> str:
         groups = "" if self._codes is None else f", groups={self._codes.max() + 1} groups of {len(self._codes)} rows"
@@ -106,7 +106,7 @@ class GARObjective:
             return self.settings
         if self._level is not None and batch.imbalance() > FAR_OFF:
             return self._level
-        return self._without_correlation if batch.spread_reached() < self.warm_up else self.settings
+        return self._without_correlation if batch.variance_share() < self.warm_up else self.settings
 
     def derivatives(self, y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> Derivatives:
         """Return GAR's value, its gradient by the predictions, equal to autograd of the PyTorch loss, and a curvature."""
@@ -129,8 +129,7 @@ class GARObjective:
         return float(median) if y.ndim == 1 else median
 
     def _batch(self, arrays: Arrays, dtype: type[np.floating] = np.float64) -> NewtonBatch:
-        if self._codes is not None:
-            check_group_length(self._codes, len(arrays.pred))
+        check_group_length(self._codes, len(arrays.pred))
         batch = NewtonBatch(arrays.pred, arrays.target, RowGroups(len(arrays.pred), arrays.weight, self._codes), dtype)
         m = batch.moments
         if not np.isfinite(m.mean_target).all():
@@ -144,8 +143,8 @@ class GARObjective:
 
 def _only(settings: GARSettings, names: tuple[Component, ...]) -> GARSettings | None:
     """Return these settings with some of their components only; None if they have none of them."""
-    kept = [(name, weight) for name, weight in zip(settings.components, settings.all_weights, strict=True) if name in names]
-    return GARSettings(components=[name for name, _ in kept], weights=[weight for _, weight in kept]) if kept else None
+    chosen = {name: weight for name, weight in zip(settings.components, settings.all_weights, strict=True) if name in names}
+    return GARSettings(components=tuple(chosen), weights=tuple(chosen.values())) if chosen else None
 
 
 def _weighted_median(values: np.ndarray, weight: np.ndarray) -> float:

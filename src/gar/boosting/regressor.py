@@ -97,18 +97,17 @@ class GARBoostRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Train the trees; ``sample_weight`` is how often each row counts, and only rows of the same of ``groups`` are compared."""
         library = tree_library(self.library)
         rows = self._checked_rows(X, y, sample_weight, multi_output=library.multi_output)
-        codes = None if groups is None else group_codes(groups)
-        if codes is not None:
-            check_group_length(codes, len(rows.x))
+        codes = group_codes(groups)
+        check_group_length(codes, len(rows.x))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         # Rows of weight 0 are left out: they would still move the thresholds of splits.
         present = np.arange(len(rows.x)) if rows.weight is None else np.flatnonzero(rows.weight)
-        kept, held_out = self._held_out(present, codes, seed)
+        train_rows, valid_rows = self._train_valid_split(present, codes, seed)
         loss: dict[str, Any] = {"alpha": self.alpha, "components": self.components, "weights": self.weights}
-        objective = GARObjective(**loss, groups=_at(codes, kept))
-        metric = EarlyStoppingMetric(self.scoring, library=self.library, groups=_at(codes, held_out), **loss)
-        valid = None if held_out is None else _take(rows, held_out)
-        self.model_ = train(library, TrainingTask(_take(rows, kept), valid, objective, metric), self._settings(seed))
+        objective = GARObjective(**loss, groups=_at(codes, train_rows))
+        metric = EarlyStoppingMetric(self.scoring, library=self.library, groups=_at(codes, valid_rows), **loss)
+        valid = None if valid_rows is None else rows.take(valid_rows)
+        self.model_ = train(library, TrainingTask(rows.take(train_rows), valid, objective, metric), self._settings(seed))
         self.n_estimators_ = self.model_.rounds
         return self
 
@@ -136,20 +135,20 @@ class GARBoostRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self._label_shape = y.shape[1:]
         return LabelledRows(x, y, weight)
 
-    def _held_out(self, rows: np.ndarray, codes: np.ndarray | None, seed: int) -> tuple[np.ndarray, np.ndarray | None]:
+    def _train_valid_split(self, rows: np.ndarray, codes: np.ndarray | None, seed: int) -> tuple[np.ndarray, np.ndarray | None]:
         """Return the training rows and the validation rows of early stopping; groups are kept whole."""
         if self.early_stopping_rounds is None:
             return rows, None
         whole_number(self.early_stopping_rounds, "early_stopping_rounds", least=1)
         splitter = (ShuffleSplit if codes is None else GroupShuffleSplit)(1, test_size=self.validation_fraction, random_state=seed)
-        kept, held_out = next(splitter.split(rows, groups=_at(codes, rows)))
-        if min(len(kept), len(held_out)) < 2:
+        train, valid = next(splitter.split(rows, groups=_at(codes, rows)))
+        if min(len(train), len(valid)) < 2:
             raise InputError(
-                f"validation_fraction={self.validation_fraction} leaves {len(held_out)} of {len(rows)} rows out for early stopping "
-                f"and {len(kept)} to train on; GAR compares rows, so 2 or more are needed in each: use "
-                f"{'a larger' if len(held_out) < 2 else 'a smaller'} validation_fraction, more rows, or early_stopping_rounds=None"
+                f"validation_fraction={self.validation_fraction} leaves {len(valid)} of {len(rows)} rows out for early stopping "
+                f"and {len(train)} to train on; GAR compares rows, so 2 or more are needed in each: use "
+                f"{'a larger' if len(valid) < 2 else 'a smaller'} validation_fraction, more rows, or early_stopping_rounds=None"
             )
-        return rows[kept], rows[held_out]
+        return rows[train], rows[valid]
 
     def _settings(self, seed: int) -> StoppingSettings:
         return StoppingSettings(
@@ -172,7 +171,3 @@ class GARBoostRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
 def _at(values: np.ndarray | None, rows: np.ndarray | None) -> np.ndarray | None:
     return None if values is None or rows is None else values[rows]
-
-
-def _take(rows: LabelledRows, indices: np.ndarray) -> LabelledRows:
-    return LabelledRows(rows.x[indices], rows.y[indices], _at(rows.weight, indices))

@@ -5,11 +5,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gar.boosting.inputs import from_library
 from gar.boosting.library import Objective, StoppingSettings, TrainingTask, TreeLibrary
 from gar.boosting.objective import GARObjective
 from gar.functional.formulas import rounding_noise
 
-SMALL, LARGE = 1e-3, 1e12
+SMALLEST_DEVIATION, LARGEST_DEVIATION = 1e-3, 1e12
 """Labels with a standard deviation between these are not scaled. Gains of splits are in squares of the labels' unit: XGBoost makes
 no split that gains less than 1e-6, and sums over a million rows of larger labels would overflow single precision. GAR's ``eps`` is
 1e-7 besides."""
@@ -42,13 +43,12 @@ class TrainedTrees:
     library: TreeLibrary
     booster: Any
     rounds: int
-    start: Any
+    offset: Any
     label_scale: LabelScale
 
     def predict(self, x: np.ndarray) -> np.ndarray:
         """Return predictions in the units of the labels."""
-        pred = self.library.predict(self.booster, x, self.rounds)
-        return self.label_scale.inverse_transform(pred if self.library.stores_start else self.start + pred)
+        return self.label_scale.inverse_transform(self.offset + self.library.predict(self.booster, x, self.rounds))
 
 
 def train(library: TreeLibrary, task: TrainingTask, settings: StoppingSettings) -> TrainedTrees:
@@ -60,8 +60,8 @@ def train(library: TreeLibrary, task: TrainingTask, settings: StoppingSettings) 
     rows = rows._replace(y=scale.transform(rows.y))
     valid = None if valid is None else valid._replace(y=scale.transform(valid.y))
     with library.translate_errors():
-        booster, used = library.train(TrainingTask(rows, valid, _rounded(task.objective), task.metric, start), settings)
-    return TrainedTrees(library, booster, used, start, scale)
+        trained = library.train(TrainingTask(rows, valid, _rounded(task.objective), task.metric, start), settings)
+    return TrainedTrees(library, *trained, scale)
 
 
 def label_scale(y: np.ndarray, weight: np.ndarray | None, median: np.ndarray) -> LabelScale:
@@ -73,7 +73,7 @@ def label_scale(y: np.ndarray, weight: np.ndarray | None, median: np.ndarray) ->
     """
     deviation = _deviation(y, weight)
     varies = deviation > rounding_noise(median, float(np.finfo(np.float64).eps))
-    is_scaled = varies & ((deviation < SMALL) | (deviation > LARGE))
+    is_scaled = varies & ((deviation < SMALLEST_DEVIATION) | (deviation > LARGEST_DEVIATION))
     is_far = varies & (np.abs(median) > FAR * deviation)
     power = np.ldexp(1.0, np.frexp(deviation)[1])  # dividing by a power of two is exact
     return LabelScale(np.where(is_scaled | is_far, median, 0.0), np.where(is_scaled, power, 1.0))
@@ -84,8 +84,8 @@ def _deviation(y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
     largest = np.abs(y).max(axis=0)
     largest = np.where(largest > 0, largest, 1.0)
     shares = y / largest
-    rest = shares - np.average(shares, axis=0, weights=weight)
-    return np.asarray(largest * np.sqrt(np.average(rest**2, axis=0, weights=weight)))
+    centred = shares - np.average(shares, axis=0, weights=weight)
+    return np.asarray(largest * np.sqrt(np.average(centred**2, axis=0, weights=weight)))
 
 
 def _rounded(objective: Objective) -> Objective:
@@ -96,12 +96,10 @@ def _rounded(objective: Objective) -> Objective:
     """
 
     def rounded(pred: np.ndarray, data: Any) -> tuple[np.ndarray, np.ndarray]:
-        given = data.get_weight()
-        given = None if given is None or len(given) == 0 else given
-        weight = np.float64(1) if given is None else np.asarray(given, dtype=np.float64).reshape(-1, 1)
-        label = np.asarray(data.get_label()).reshape(pred.shape)
-        exact = objective(label, pred, given)  # in double precision
-        gradient, curvature = (weight * _few_bits(v.reshape(len(pred), -1) / weight) for v in exact)
+        arrays = from_library(pred, data, None)
+        weight = 1.0 if arrays.weight is None else arrays.weight[:, None]
+        exact = objective(arrays.target, arrays.pred, arrays.weight)  # in double precision
+        gradient, curvature = (weight * _few_bits(v.reshape(arrays.pred.shape) / weight) for v in exact)
         return gradient.reshape(pred.shape), curvature.reshape(pred.shape)
 
     return rounded

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gar.boosting.library import Round, RoundSettings, StoppingSettings, TrainingTask, TreeLibrary, leaf_rows
+from gar.boosting.library import Round, RoundSettings, StoppingSettings, TrainingTask, TreeLibrary, TreeSettings, leaf_rows
 
 MIN_CHILD_WEIGHT = 5.0
 """Weight that a leaf needs in a comparison; with 1, XGBoost's own default, trees overfit a noisy table."""
@@ -19,18 +19,17 @@ class XGBoost(TreeLibrary):
 
     name = package = "xgboost"
     error, suffix = "core.XGBoostError", "json"
-    multi_output = stores_start = True
+    multi_output = True
 
-    def train(self, task: TrainingTask, settings: StoppingSettings) -> tuple[Any, int]:
-        threads = settings.threads
-        params = {**_params(settings, settings.min_child_weight, threads), "base_score": task.start, **settings.options}
+    def train(self, task: TrainingTask, settings: StoppingSettings) -> tuple[Any, int, Any]:
+        params = {**_params(settings, settings.min_child_weight), "base_score": task.start, **settings.options}
         parts = [part for part in (task.rows, task.valid) if part is not None]
-        data = [self.module.DMatrix(part.x, part.y, weight=part.weight, nthread=threads) for part in parts]
+        data = [self.module.DMatrix(part.x, part.y, weight=part.weight, nthread=settings.threads) for part in parts]
         stopping: dict[str, Any] = {}
         if task.valid is not None:
             stopping = {"evals": [(data[1], "valid")], "custom_metric": task.metric, "early_stopping_rounds": settings.patience}
         booster = self.module.train(params, data[0], settings.rounds, obj=task.objective, verbose_eval=False, **stopping)
-        return booster, booster.num_boosted_rounds() if task.valid is None else booster.best_iteration + 1
+        return booster, booster.num_boosted_rounds() if task.valid is None else booster.best_iteration + 1, 0.0
 
     def metric_result(self, name: str, value: float, *, larger_is_better: bool, from_sklearn: bool) -> Any:
         """Return ``1 - value`` where larger is better: XGBoost minimises metrics."""
@@ -40,15 +39,15 @@ class XGBoost(TreeLibrary):
 
     def train_rounds(self, settings: RoundSettings, x: np.ndarray, y: np.ndarray, others: Sequence[np.ndarray]) -> Iterator[Round]:
         params = {
-            **_params(settings, min(MIN_CHILD_WEIGHT, float(leaf_rows(len(x)))), threads=1),
+            **_params(settings, min(MIN_CHILD_WEIGHT, float(leaf_rows(len(x))))),
             "subsample": settings.subsample,
             "seed_per_iteration": True,  # all boosters share one random generator, and would disturb each other
             "base_score": 0.0,
             "objective": _LOSSES[settings.loss],
         }
         if settings.loss == "huber":
-            params["huber_slope"] = 1.0 if settings.parameter is None else settings.parameter
-        data, *tables = [self.module.DMatrix(*part, nthread=1) for part in ((x, y), *((other,) for other in others))]
+            params["huber_slope"] = settings.parameter
+        data, *tables = [self.module.DMatrix(*part, nthread=settings.threads) for part in ((x, y), *((other,) for other in others))]
         booster, objective = self.module.Booster(params, [data, *tables]), settings.objective  # it caches predictions for these
         for index in count():
             booster.update(data, index, fobj=objective)
@@ -67,12 +66,12 @@ class XGBoost(TreeLibrary):
         return np.asarray(booster.inplace_predict(x, iteration_range=(0, rounds or 0)), dtype=np.float64)
 
 
-def _params(settings: RoundSettings | StoppingSettings, min_child_weight: float, threads: int) -> dict[str, Any]:
+def _params(settings: TreeSettings, min_child_weight: float) -> dict[str, Any]:
     return {
         "max_depth": settings.max_depth,
         "learning_rate": settings.learning_rate,
         "min_child_weight": min_child_weight,
         "seed": settings.seed,
-        "nthread": threads,
+        "nthread": settings.threads,
         "disable_default_eval_metric": True,
     }

@@ -32,10 +32,10 @@ def lacking_gplearn() -> str | None:
 def gplearn_fitness(
     *, alpha: float = 1.0, components: Sequence[Component] = COMPONENTS, weights: Sequence[float] | None = None
 ) -> Any:
-    """GAR as fitness of a program: ``SymbolicRegressor(metric=gplearn_fitness())``. Smaller is better, 0 is perfect.
+    """Return GAR as fitness of a program: ``SymbolicRegressor(metric=gplearn_fitness())``. Smaller is better, 0 is perfect.
 
     Args:
-        alpha: how evenly the components are attended to, from 0 (only the largest) to ``math.inf`` (all alike).
+        alpha: how evenly the components are weighted, from 0 (only the largest) to ``math.inf`` (all alike).
         components: any of ``"mae"``, ``"diff"`` and ``"diffnorm"``.
         weights: a positive factor for each component.
 
@@ -50,29 +50,22 @@ def gplearn_fitness(
     from gplearn.fitness import make_fitness
 
     _check(alpha, components, weights)
+    options: dict[str, Any] = {"alpha": alpha, "components": components, "weights": weights}
 
     def gar(y: np.ndarray, y_pred: np.ndarray, w: np.ndarray) -> float:
         pred, target, weight = (torch.as_tensor(np.asarray(values, dtype=np.float64)) for values in (y_pred, y, w))
-        value = gar_loss(
-            pred,
-            target,
-            alpha=alpha,
-            components=components,
-            weights=weights,
-            form="exp",
-            sample_weight=weight,
-            nan_policy="propagate",
-        ).item()
+        loss = gar_loss(pred, target, sample_weight=weight, form="exp", nan_policy="propagate", **options)
+        value = loss.item()
         return value if math.isfinite(value) else WORST
 
     return make_fitness(function=gar, greater_is_better=False)
 
 
 def pysr_loss(*, alpha: float = 1.0, components: Sequence[Component] = COMPONENTS, weights: Sequence[float] | None = None) -> str:
-    """GAR as Julia code for PySR: ``PySRRegressor(loss_function=pysr_loss())``. Weights of rows are respected.
+    """Return GAR as Julia code for PySR: ``PySRRegressor(loss_function=pysr_loss())``. Weights of rows are respected.
 
     Args:
-        alpha: how evenly the components are attended to, from 0 (only the largest) to ``math.inf`` (all alike).
+        alpha: how evenly the components are weighted, from 0 (only the largest) to ``math.inf`` (all alike).
         components: any of ``"mae"``, ``"diff"`` and ``"diffnorm"``.
         weights: a positive factor for each component.
 
@@ -113,7 +106,7 @@ _MOMENTS = (
     "rho = sum(weight .* pred_bar .* target_bar) / max(spread, 1.0e-14 * sum(weight))",
     "diffnorm = 1.0 - min(rho, 1.0)",
 )
-"""Julia, but of a kind that reads the same in other languages; a spread of nothing gives the correlation 0."""
+"""Julia that is almost valid Python too, so that it can be tested there; a spread of 0 gives the correlation 0."""
 
 _FRAME = """function gar(tree, dataset::Dataset{{T,L}}, options)::L where {{T,L}}
     pred, complete = eval_tree_array(tree, dataset.X, options)

@@ -3,6 +3,7 @@
 import argparse
 import hashlib
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from gar.vision.views import evaluation_batches
 WIDTH = 512
 """Features of an image."""
 
-_WRAPPERS = ("module.", "encoder.")
+_WRAPPERS = re.compile(r"^((module|encoder)\.)+")
 """What DataParallel, Rank-N-Contrast's published code and our own checkpoints put before torchvision's names."""
 _HEADS = ("fc.", "head.")
 _MOST_SHOWN = 5
@@ -112,7 +113,7 @@ def load_encoder(path: str | os.PathLike[str]) -> nn.Module:
 
 def _matching_weights(path: Path, network: nn.Module) -> dict[str, Tensor]:
     """Return the weights of a file under the names of a network without a head, or raise an error if they do not fit."""
-    bare = {_without_wrappers(name): value for name, value in _read_weights(path).items()}
+    bare = {_WRAPPERS.sub("", name): value for name, value in _read_weights(path).items()}
     found = {name: value for name, value in bare.items() if not name.startswith(_HEADS)}
     wanted = network.state_dict()
     counters = {name for name in wanted if name.endswith("num_batches_tracked")}  # files from before torch 0.4.1 lack them
@@ -154,12 +155,6 @@ def _read_checkpoint(path: Path) -> Any:
     except Exception as error:  # unpicklers raise whatever they like at damaged files
         reason = str(error).split("\n")[0][:120]
         raise InputError(f"{path} cannot be read as a checkpoint ({reason}); it is damaged, or no checkpoint of weights") from error
-
-
-def _without_wrappers(name: str) -> str:
-    while name.startswith(_WRAPPERS):
-        name = name.split(".", 1)[1]
-    return name
 
 
 def _shortened(names: list[str]) -> str:

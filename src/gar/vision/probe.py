@@ -21,7 +21,7 @@ from gar.search.selection import best_configuration
 from gar.stack import History, Models, Scaling, StackData, TrainSettings
 from gar.stack.settings import Metric
 from gar.validation import check_choice
-from gar.vision.defaults import LEARNING_RATES, SEEDS, WEIGHT_DECAYS
+from gar.vision.defaults import LEARNING_RATES, SEEDS, WEIGHT_DECAYS, probe_losses
 
 Part = tuple[ArrayLike | Tensor, ArrayLike | Tensor]
 """Features ``(rows, width)`` and targets ``(rows,)`` or ``(rows, targets)`` of one split."""
@@ -143,11 +143,6 @@ def linear_probe(
     winner = models.take(best.model[:1])
     parameter = None if winner.parameter is None else float(winner.parameter[0])
     return Probe(loss, float(winner.learning_rate[0]), float(winner.weight_decay[0]), parameter, best, models, history, scaling)
-
-
-def probe_losses() -> tuple[str, ...]:
-    """Return the names of losses that can train a linear probe: those whose only input is predictions."""
-    return tuple(name for name, spec in LOSSES.items() if spec.inputs == ("pred",))
 
 
 def probe_data(train: Part, valid: Part, test: Part, *, standardise: bool = False) -> StackData:

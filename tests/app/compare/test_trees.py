@@ -16,8 +16,8 @@ import xgboost
 
 from gar import metrics
 from gar.app.compare import Compared, NothingFinishedError, Options, compare_curve, compare_table, source_of_frame
-from gar.app.compare.source import prepare
-from gar.app.compare.tree_search import RoundHistory, TreeGrid, TreeSearchSettings, fit, search_trees, tree_key
+from gar.app.compare.source import Source, prepare
+from gar.app.compare.trees import RoundHistory, TreeGrid, TreeSearchSettings, fit, search_trees, tree_key
 from gar.app.models import load_model
 from gar.app.models.trees import TreeModel
 from gar.app.report.results import Method
@@ -33,6 +33,10 @@ from tests.search.problem import StoppedContext
 
 TREES = replace(QUICK, losses=("gar", "mse"), families=("xgboost", "lightgbm"), parameters={"gar": (1.0,)}, folds=2)
 BOTH = pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
+
+
+def diabetes_source() -> Source:
+    return source_of_frame(diabetes(), targets=["target"], drop=["clinic", "double"])
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +77,7 @@ def own_training(library: str, chosen: Any, x: np.ndarray, y: np.ndarray, test: 
 @BOTH
 def test_scores_are_those_of_the_librarys_own_training(found: Compared, library: str) -> None:
     method = method_of(found, f"gar-{library}")
-    data = prepare(source_of_frame(diabetes(), targets=["target"], drop=["clinic", "double"]), TREES).data
+    data = prepare(diabetes_source(), TREES).data
     x, y = data.x.numpy(), data.y[:, 0].numpy()
     for fold, chosen, score in zip(data.folds, method.chosen, method.scores["mae"], strict=True):
         assert fold.labels is not None
@@ -85,7 +89,7 @@ def test_scores_are_those_of_the_librarys_own_training(found: Compared, library:
 
 @BOTH
 def test_rounds_end_when_validation_does_not_improve(library: Any) -> None:
-    data = prepare(source_of_frame(diabetes(), targets=["target"], drop=["clinic", "double"]), TREES).data
+    data = prepare(diabetes_source(), TREES).data
     settings = TreeSearchSettings(loss="gar", monitor="pearson", rounds=200, patience=10)
     models = TreeGrid.of(folds=1, seeds=(1,), depths=(3,), rates=(0.1, 0.3), parameters=(1.0,))
     history = search_trees(data, models, tree_library(library), settings)
@@ -168,7 +172,7 @@ def test_a_new_model_replaces_the_files_of_the_old_one(saved: Path, found: Compa
 
 
 def test_records_are_used_and_damaged_ones_put_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = source_of_frame(diabetes(), targets=["target"], drop=["clinic", "double"])
+    source = diabetes_source()
     options = replace(TREES, losses=("gar",), families=("lightgbm",))
     first = compare_table(source, options, RunContext(workers=1, records=tmp_path))
     files = sorted(tmp_path.glob("*/*.npz"))
@@ -179,7 +183,7 @@ def test_records_are_used_and_damaged_ones_put_aside(tmp_path: Path, monkeypatch
         trained.append(number)
         return fit(number, *rest)
 
-    monkeypatch.setattr("gar.app.compare.tree_search.fit", counted)
+    monkeypatch.setattr("gar.app.compare.trees.fit", counted)
     again = compare_table(source, options, RunContext(workers=1, records=tmp_path))
     assert not trained
     assert again.problem.methods[0].scores == first.problem.methods[0].scores
@@ -194,7 +198,7 @@ def test_records_are_used_and_damaged_ones_put_aside(tmp_path: Path, monkeypatch
 
 
 def test_time_is_up_between_fits(tmp_path: Path) -> None:
-    source = source_of_frame(diabetes(), targets=["target"], drop=["clinic", "double"])
+    source = diabetes_source()
     options = replace(TREES, losses=("gar",), families=("lightgbm",))
     with pytest.raises(NothingFinishedError, match=r"The time limit was reached before these were finished: GAR \(LightGBM\)"):
         compare_table(source, options, RunContext(workers=1, records=tmp_path, deadline=0.0))
@@ -212,7 +216,7 @@ def test_time_is_up_between_fits(tmp_path: Path) -> None:
 
 
 def test_workers_change_nothing() -> None:
-    data = prepare(source_of_frame(diabetes(), targets=["target"], drop=["clinic", "double"]), TREES).data
+    data = prepare(diabetes_source(), TREES).data
     xgboost, settings = tree_library("xgboost"), TreeSearchSettings(loss="huber", monitor="mae", rounds=5)
     models = TreeGrid.of(folds=2, seeds=(1,), depths=(2,), rates=(0.1,), parameters=(0.5, 2.0))
     one = search_trees(data, models, xgboost, settings)
