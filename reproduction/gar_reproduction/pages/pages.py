@@ -45,8 +45,9 @@ def write_pages(records: Path, out: Path) -> list[Path]:
     """
     made = pages(records)
     links = "\n".join(f"- [{page.title}]({page.name}.md)" for page in made)
+    contents = "\n".join(["```{toctree}", ":hidden:", "", *(page.name for page in made), "```"])  # for the site's navigation
     files = {out / f"{page.name}.md": markdown(page).encode() for page in made}
-    files[out / "index.md"] = f"# {_TITLE}\n\n{_INTRODUCTION}\n\n{links}\n".encode()
+    files[out / "index.md"] = f"# {_TITLE}\n\n{_INTRODUCTION}\n\n{links}\n\n{contents}\n".encode()
     figures = {out / "figures" / f"{figure.name}.png": figure.png for page in made for figure in page.figures}
     (out / "figures").mkdir(parents=True, exist_ok=True)
     for path in set((out / "figures").glob("*.png")) - set(figures):
