@@ -38,7 +38,7 @@ nitpick_ignore_regex = [("py:.*", r"(?!gar\.).*"), ("py:class", r"gar\.(?:\w+|(?
 
 
 def setup(app: Any) -> None:
-    """Render formulas as MathML, which browsers draw themselves (the default loads a script from another site), and mend autodoc."""
+    """Render formulas as MathML, which browsers draw themselves, without a script from another site, and mend autodoc."""
     app.add_html_math_renderer("mathml", (_formula, None), (_formula, None))
     app.connect("autodoc-skip-member", _is_plain_field)
     app.connect("autodoc-process-signature", _without_factories)
