@@ -65,7 +65,7 @@ def _scores(task: str) -> Iterator[str]:
         yield f"| {library} | {objective} | {' | '.join(cells)} |"
     if task in PUBLISHED:
         each = json.loads(record_of(task, "gar").read_text())["test_mae_of_each"]
-        yield f"| network, [as it comes](strength.md) | GAR | {np.mean(each):.4f} ({np.std(each):.4f}) | | | |"
+        yield f"| network, [default settings](strength.md) | GAR | {np.mean(each):.4f} ({np.std(each):.4f}) | | | |"
         yield f"| network, as published | GAR | {PUBLISHED[task]} |"
 
 

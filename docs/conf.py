@@ -38,10 +38,31 @@ nitpick_ignore_regex = [("py:.*", r"(?!gar\.).*"), ("py:class", r"gar\.(?:\w+|(?
 
 
 def setup(app: Any) -> None:
-    """Render formulas as MathML, which browsers draw themselves; the default loads a script from another site."""
+    """Render formulas as MathML, which browsers draw themselves, without a script from another site, and mend autodoc."""
     app.add_html_math_renderer("mathml", (_formula, None), (_formula, None))
+    app.connect("autodoc-skip-member", _is_plain_field)
+    app.connect("autodoc-process-signature", _without_factories)
+    app.connect("autodoc-process-docstring", _keep_colon, priority=400)  # before napoleon, at 500
 
 
 def _formula(translator: Any, node: nodes.math | nodes.math_block) -> None:
     translator.body.append(tex2mathml(node.astext(), as_block=isinstance(node, nodes.math_block)))
     raise nodes.SkipNode
+
+
+def _is_plain_field(app: Any, what: str, name: str, value: Any, skip: bool, options: Any) -> bool | None:
+    """Skip fields of a NamedTuple that have no docstring of their own; None leaves the choice to others."""
+    return True if (getattr(value, "__doc__", None) or "").startswith("Alias for field number") else None
+
+
+def _without_factories(
+    app: Any, what: str, name: str, value: Any, options: Any, signature: str | None, returns: str | None
+) -> tuple[str, str | None] | None:
+    """Replace the default of a dataclass's mutable field, which is no Python, so that the signature can be parsed."""
+    return None if signature is None else (signature.replace("<factory>", "..."), returns)
+
+
+def _keep_colon(app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
+    """Begin with an empty comment: napoleon takes the words before a colon in the first line for the type of an attribute."""
+    if what in ("attribute", "data", "property"):
+        lines[:0] = ["..", ""]

@@ -16,7 +16,7 @@ from gar_reproduction.scores import REPRODUCED, read_scores
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 SCORE = re.compile(r"\d+\.\d+\(\d+\.\d+\)")
-PLACES = {
+TITLES = {
     "concrete": "Concrete",
     "wine-white": "white wines",
     "parkinson-total": "Parkinson",
@@ -36,7 +36,7 @@ def test_cluster_is_simulated_from_its_record() -> None:
 
 def test_the_papers_pages_are_those_of_the_records(tmp_path: Path) -> None:
     """Byte by byte; figures may differ in what another machine's fonts and last bits change of them, which is next to nothing.
-    Other releases of matplotlib place things otherwise."""
+    Other releases of matplotlib lay figures out differently."""
     is_drawn_alike = f"matplotlib=={matplotlib.__version__}\n" in (ROOT / "constraints.txt").read_text()
     for path in write_pages(records_folder(), tmp_path):
         committed = DOCS / "results" / path.relative_to(tmp_path)
@@ -68,5 +68,5 @@ def test_the_fidelity_page_explains_what_is_not_near() -> None:
     assert len(explained) > 3
     for experiment in REPRODUCED:
         for (task, method, metric), is_near in read_scores(records_folder(), experiment).agreement().items():
-            is_told = is_near or any(LOSSES[method].title in methods and PLACES[task] in where for methods, where in explained)
-            assert is_told, (experiment, task, method, metric)
+            is_known = is_near or any(LOSSES[method].title in methods and TITLES[task] in where for methods, where in explained)
+            assert is_known, (experiment, task, method, metric)

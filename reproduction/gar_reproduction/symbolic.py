@@ -46,7 +46,6 @@ def symbolic_studies(tasks: Sequence[str] = (), methods: Sequence[str] = ()) -> 
         if library == "gplearn" or find_spec("pysr")
         for toolbox in TOOLBOXES
         for method in FITNESSES
-        for names in [(library, toolbox, method)]
         if (not tasks or task in tasks) and (not methods or method in methods)
     ]
 

@@ -48,9 +48,9 @@ class Inside:
         self._monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
         with pytest.raises(SystemExit) as end:
             cli.main()
-        told = self._capsys.readouterr()
+        captured = self._capsys.readouterr()
         assert isinstance(end.value.code, int)
-        return subprocess.CompletedProcess(arguments, end.value.code, told.out, told.err)
+        return subprocess.CompletedProcess(arguments, end.value.code, captured.out, captured.err)
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def test_ten_thousand_columns(tmp_path: Path, inside: Inside) -> None:
 
 
 def claimed(path: Path, size: int) -> None:
-    """A workbook whose directory says that its sheet has so many bytes."""
+    """A workbook whose directory claims that its sheet has this many bytes."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("xl/worksheets/sheet1.xml", "<worksheet/>" * 1000)
     content = bytearray(path.read_bytes())

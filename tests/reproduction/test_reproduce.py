@@ -34,9 +34,9 @@ def test_from_nothing_to_pages(small: None, tmp_path: Path) -> None:
     assert plan.count("to do") == 2
     assert "To do: about 0 minutes with 1 workers" in plan
     assert not records.exists()
-    said = call(*some).output
-    assert said.count("computed") == 2
-    assert "4.603(0.075)" in next(line for line in said.splitlines() if line.startswith("GAR "))
+    output = call(*some).output
+    assert output.count("computed") == 2
+    assert "4.603(0.075)" in next(line for line in output.splitlines() if line.startswith("GAR "))
     assert call(*some).output.count("found") == 2
     assert call(*some, "--dry-run").output.count("done") == 2
     assert "table1               2 of 18 " in call("list", "--records", str(records)).output
@@ -46,15 +46,15 @@ def test_from_nothing_to_pages(small: None, tmp_path: Path) -> None:
 
 def test_a_budget_that_is_spent_is_said(small: None, tmp_path: Path) -> None:
     where = ["--records", str(tmp_path / "records"), "--scratch", str(tmp_path / "scratch"), "--workers", "1", "--quiet"]
-    said = call("alpha", "--tasks", "concrete", "--budget", "0.0000001", *where).output
-    assert "unfinished" in said
-    assert "the same command continues from there" in said
+    output = call("alpha", "--tasks", "concrete", "--budget", "0.0000001", *where).output
+    assert "unfinished" in output
+    assert "the same command continues from there" in output
 
 
 def test_all_skips_what_an_experiment_does_not_have(small: None, tmp_path: Path) -> None:
-    said = call("all", "--tasks", "sine", "--methods", "mae", "--records", str(tmp_path), "--dry-run", "--workers", "1").output
-    assert "synthetic/sine/mae" in said
-    assert "table1/" not in said
+    output = call("all", "--tasks", "sine", "--methods", "mae", "--records", str(tmp_path), "--dry-run", "--workers", "1").output
+    assert "synthetic/sine/mae" in output
+    assert "table1/" not in output
 
 
 def test_wrong_names_and_folders_are_errors(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ _INTRODUCTION = (
     "Our numbers beside those of Zhu, Yang and Jerby: *Gradient Aligned Regression via Pairwise Losses* (ICML 2025). "
     "Rendered by `gar reproduce report` from records alone; what has no record is 'not run'."
 )
+_CLAIMS = "The paper's claims, and the rule by which each is counted."
 
 
 def write_pages(records: Path, out: Path) -> list[Path]:
@@ -44,9 +45,10 @@ def write_pages(records: Path, out: Path) -> list[Path]:
         out: the folder to write to. Figures of an earlier report that are no longer drawn are removed.
     """
     made = pages(records)
-    links = "\n".join(f"- [{page.title}]({page.name}.md)" for page in made)
+    links = "\n".join(f"- [{page.title}]({page.name}.md). {EXPERIMENTS.get(page.name, _CLAIMS)}" for page in made)
+    contents = "\n".join(["```{toctree}", ":hidden:", "", *(page.name for page in made), "```"])  # for the site's navigation
     files = {out / f"{page.name}.md": markdown(page).encode() for page in made}
-    files[out / "index.md"] = f"# {_TITLE}\n\n{_INTRODUCTION}\n\n{links}\n".encode()
+    files[out / "index.md"] = f"# {_TITLE}\n\n{_INTRODUCTION}\n\n{links}\n\n{contents}\n".encode()
     figures = {out / "figures" / f"{figure.name}.png": figure.png for page in made for figure in page.figures}
     (out / "figures").mkdir(parents=True, exist_ok=True)
     for path in set((out / "figures").glob("*.png")) - set(figures):

@@ -103,7 +103,7 @@ def test_a_folder_that_is_not_there_is_named_before_anything_is_read(tmp_path: P
 
 
 def test_compare_takes_delimiter_and_encoding_for_files_alone() -> None:
-    for data, said in [((), "name a file"), (("diabetes",), "whose files are known")]:
+    for data, expected in [((), "name a file"), (("diabetes",), "whose files are known")]:
         result = CliRunner().invoke(compare, [*data, "--delimiter", ";"])
         assert result.exit_code == 2
-        assert said in result.stderr
+        assert expected in result.stderr

@@ -167,10 +167,10 @@ def test_different_labels_need_no_note() -> None:
 
 def test_equal_labels_of_test_rows_are_reported() -> None:
     table = labelled(y=only_in(np.concatenate([TRAIN, VALID])), other=np.cos(np.arange(60)))
-    said = "target 'y' has the same label everywhere, or none, in the test rows"
-    assert prepare(table, TWO).notes == (f"{said}: correlation and R2 are undefined there.",)
+    reason = "target 'y' has the same label everywhere, or none, in the test rows"
+    assert prepare(table, TWO).notes == (f"{reason}: correlation and R2 are undefined there.",)
     for metric in ("pearson", "spearman", "r2"):
-        with pytest.raises(InputError, match=f"{said}, so {metric} is undefined there; use another --seed, .* or --metric mae"):
+        with pytest.raises(InputError, match=f"{reason}, so {metric} is undefined there; use another --seed, .* or --metric mae"):
             prepare(table, replace(TWO, metric=metric))
 
 

@@ -1,4 +1,4 @@
-"""A real server on this machine, which can be told to misbehave."""
+"""A real server on this machine, which misbehaves on request."""
 
 import threading
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ class Archive:
 
     files: dict[str, bytes]
     break_after: list[int] = field(default_factory=list)
-    """For each answer to come: close the connection after so many bytes."""
+    """For each answer to come: close the connection after this many bytes."""
     ranges: bool = True
     stall: bool = False
     lengths: bool = True

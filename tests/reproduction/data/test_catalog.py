@@ -1,4 +1,4 @@
-"""What is said of data sets holds, and where their files are looked for."""
+"""Descriptions of data sets hold, and their files are looked for in the right folders."""
 
 import inspect
 import subprocess

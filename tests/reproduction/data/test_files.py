@@ -191,10 +191,10 @@ def test_a_bomb_that_hides_its_size_is_refused_while_it_is_read(archive: Archive
 
 def _claiming(archive: bytes, name: str, size: int) -> bytes:
     """The archive, with another size of a member in its directory."""
-    place = archive.index(b"PK\x01\x02")
-    while archive[place + 46 : place + 46 + len(name)] != name.encode():
-        place = archive.index(b"PK\x01\x02", place + 1)
-    return archive[: place + 24] + struct.pack("<I", size) + archive[place + 28 :]
+    offset = archive.index(b"PK\x01\x02")
+    while archive[offset + 46 : offset + 46 + len(name)] != name.encode():
+        offset = archive.index(b"PK\x01\x02", offset + 1)
+    return archive[: offset + 24] + struct.pack("<I", size) + archive[offset + 28 :]
 
 
 def test_data_that_only_you_can_get_is_not_asked_for(archive: Archive, tmp_path: Path) -> None:
