@@ -82,7 +82,7 @@ def compare_and_report(
         gar=__version__,
         problems=[one.problem for one in found],
     )
-    from gar.app.report import write_report  # draws with matplotlib, which takes a second to import
+    from gar.app.report.page import write_report  # draws with matplotlib, which takes a second to import
 
     return Report(results, write_report(results, out), None if model is None else out / "model", is_late)
 
