@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from gar.app.commands.vision import (
+from gar.app.commands.images import (
     loss_grids,
     loss_options,
     machine_options,
