@@ -100,24 +100,16 @@ class Grid(click.ParamType):  # type: ignore[type-arg]
         return [CompletionItem(f"{name}=") for name in LOSSES if name.startswith(incomplete)]
 
 
-class DataName(click.ParamType):  # type: ignore[type-arg]
-    """Complete the name of a data set."""
-
-    name = "name"
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        from gar.app.compare import CURVES, data_set_names
-
-        return [CompletionItem(name) for name in (*data_set_names(), *CURVES) if name.startswith(incomplete)]
-
-
-class FileOrDataName(DataName):
+class FileOrDataName(click.ParamType):  # type: ignore[type-arg]
     """Complete a file, or the name of a data set."""
 
     name = "file or name"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        return [*super().shell_complete(ctx, param, incomplete), CompletionItem(incomplete, type="file")]
+        from gar.app.compare import CURVES, data_set_names
+
+        names = [name for name in (*data_set_names(), *CURVES) if name.startswith(incomplete)]
+        return [*map(CompletionItem, names), CompletionItem(incomplete, type="file")]
 
 
 def comparison_options(command: F) -> F:

@@ -251,9 +251,9 @@ def _usual_maximum(values: np.ndarray, least: float) -> float:
     return float(values[values <= high + max(3 * (high - low), least)].max())
 
 
-def with_room(low: float, high: float, share: float = 0.06) -> tuple[float, float]:
+def with_room(low: float, high: float) -> tuple[float, float]:
     """Return a range with a margin at both ends."""
-    room = share * (high - low) or 0.05 * abs(high) or 0.05
+    room = 0.06 * (high - low) or 0.05 * abs(high) or 0.05
     return low - room, high + room
 
 

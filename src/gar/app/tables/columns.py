@@ -10,6 +10,8 @@ from gar.errors import InputError
 
 _MISSING_MARKS = frozenset(["?", "-", "--", ".", "*", "na", "n/a", "#n/a", "nan", "null", "none", "#div/0!", "#num!", "#value!"])
 """What programs and people write where a number is missing, in lower case."""
+NUMERIC_SHARE = 0.9
+"""Share of the informative cells that must be numbers, so that a column of text is read as numbers."""
 
 
 class ColumnNotes(dict[str, list[str]]):
@@ -103,8 +105,8 @@ def unparsed_text(series: pd.Series, values: np.ndarray) -> pd.Series:
 
 
 def quoted(names: Iterable[object]) -> str:
-    """Return at most eight names in quotation marks, and the number of the others."""
-    return first_few([repr(name) for name in names], limit=8)
+    """Return at most eight names in quotation marks, the first 40 characters of each, and the number of the others."""
+    return first_few([repr(str(name)[:40]) for name in names], limit=8)
 
 
 def first_few(names: Sequence[str], limit: int = 5) -> str:

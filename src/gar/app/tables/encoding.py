@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from pandas.api import types
 
 from gar.app.tables.columns import (
+    NUMERIC_SHARE,
     ColumnNotes,
     first_few,
     is_missing_mark,
@@ -48,7 +49,6 @@ _ONE_HOT = "text one-hot encoded, one column per category"
 _RARE = "rare categories share one column"
 _MISSING_TEXT = "missing text has an indicator column"
 
-_NUMERIC_SHARE = 0.9
 _ID_SHARE = 0.5
 _STARTS_WITH_DIGIT = r"[+\-$€£]?\d"
 _BOOLEANS = {"True": 1.0, "TRUE": 1.0, "true": 1.0, "False": 0.0, "FALSE": 0.0, "false": 0.0}
@@ -279,7 +279,7 @@ def _infer(series: pd.Series, name: str, max_categories: int, notes: ColumnNotes
         return _categorical(name, words, len(series), max_categories, notes)
     parsed = np.isfinite(to_floats(words))
     informative = ~is_missing_mark(words)  # a '?' is evidence neither of numbers nor of text
-    if informative.any() and parsed.sum() / informative.sum() >= _NUMERIC_SHARE:
+    if informative.any() and parsed.sum() / informative.sum() >= NUMERIC_SHARE:
         return _numeric(NumericColumn(name=name, placeholders=tuple(sorted(set(words[~parsed])))), series, notes)
     if not np.isnan(to_days(words)).any():
         return _numeric(NumericColumn(name=name, unit="day"), series, notes)
