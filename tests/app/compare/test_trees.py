@@ -17,7 +17,7 @@ import xgboost
 from gar import metrics
 from gar.app.compare import Compared, NothingFinishedError, Options, compare_curve, compare_table, source_of_frame
 from gar.app.compare.source import prepare
-from gar.app.compare.tree_search import RoundHistory, TreeGrid, TreeSearchSettings, fit, search_trees, tree_key
+from gar.app.compare.trees import RoundHistory, TreeGrid, TreeSearchSettings, fit, search_trees, tree_key
 from gar.app.models import load_model
 from gar.app.models.trees import TreeModel
 from gar.app.report.results import Method
@@ -179,7 +179,7 @@ def test_records_are_used_and_damaged_ones_put_aside(tmp_path: Path, monkeypatch
         trained.append(number)
         return fit(number, *rest)
 
-    monkeypatch.setattr("gar.app.compare.tree_search.fit", counted)
+    monkeypatch.setattr("gar.app.compare.trees.fit", counted)
     again = compare_table(source, options, RunContext(workers=1, records=tmp_path))
     assert not trained
     assert again.problem.methods[0].scores == first.problem.methods[0].scores

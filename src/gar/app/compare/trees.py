@@ -1,18 +1,223 @@
-"""Boosted trees as families: one for every tree library, with the losses that it can be trained with."""
+"""Boosted trees as families, one for every tree library; all models of a loss are trained, with a record of each on disk."""
 
-from collections.abc import Mapping
-from itertools import islice
+import os
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice, product
 from typing import Any
 
+import numpy as np
+import torch
+
+from gar import __version__
 from gar.app.compare.families import Trial, Winners, method_title
 from gar.app.compare.options import Options
 from gar.app.compare.source import Prepared
-from gar.app.compare.tree_search import TreeGrid, TreeSearchSettings, search_trees, train_targets, tree_key
 from gar.app.models.trees import TargetModel, TreeModel
-from gar.boosting.library import tree_library
-from gar.search import RunContext, Selection
+from gar.boosting.library import Round, RoundSettings, TreeLibrary, leaf_rows, tree_library
+from gar.boosting.training import LabelScale
+from gar.errors import InputError
+from gar.metrics import Evaluator
+from gar.registry import METRICS
+from gar.search import Selection
+from gar.search.context import ALONE, RunContext
+from gar.search.fingerprints import FORMAT, fingerprint
+from gar.search.grid import SharedData, from_shared, read_records, train_chunks
+from gar.search.records import NAME_DIGITS, RecordFolder, put_aside
+from gar.stack import SPLITS, Fold, Models, StackData
 
 DEPTHS, RATES = (3, 6), (0.05, 0.2)
+
+
+class TreeGrid(Models):
+    """What the boosted trees of a search differ in: as networks, but a depth instead of a weight decay."""
+
+    def __init__(self, *, depth: Sequence[int] | np.ndarray, **columns: Any) -> None:
+        super().__init__(**columns)
+        self.depth = np.asarray(depth, dtype=np.int64)
+
+    @staticmethod
+    def of(
+        *, folds: int, seeds: Sequence[int], depths: Sequence[int], rates: Sequence[float], parameters: Sequence[float] | None
+    ) -> "TreeGrid":
+        """Return every combination; the last argument varies fastest."""
+        rows = list(product(range(folds), seeds, depths, rates, parameters or (0.0,)))
+        fold, seed, depth, rate, parameter = zip(*rows, strict=True)
+        return TreeGrid(depth=depth, fold=fold, seed=seed, learning_rate=rate, parameter=parameter if parameters else None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeSearchSettings:
+    """What all trees of a search share.
+
+    Args:
+        loss: what they are trained with.
+        monitor: the metric of early stopping.
+        rounds: how many there are at most.
+        patience: rounds without a better validation value after which training stops.
+        subsample: share of the rows that each tree is trained on.
+    """
+
+    loss: str
+    monitor: str
+    rounds: int = 1000
+    patience: int = 50
+    subsample: float = 0.8
+
+    def of_model(self, models: TreeGrid, index: int) -> RoundSettings:
+        """Return the hyperparameters of one model."""
+        return RoundSettings(
+            loss=self.loss,
+            parameter=None if models.parameter is None else float(models.parameter[index]),
+            max_depth=int(models.depth[index]),
+            learning_rate=float(models.learning_rate[index]),
+            subsample=self.subsample,
+            seed=int(models.seed[index]),
+        )
+
+
+@dataclass
+class RoundHistory:
+    """Metrics of every model after every round, ``(G, rounds, splits, metrics)``; NaN after a model has stopped."""
+
+    metrics: np.ndarray
+    fold: np.ndarray
+    """The fold of every model, ``(G,)``."""
+    failed_epoch: np.ndarray
+    """0 for a model that could not be trained at all, -1 for others, ``(G,)``."""
+    reasons: np.ndarray
+    """Why these could not be trained, and empty text for others, ``(G,)``."""
+
+    @staticmethod
+    def empty(models: Models, rounds: int) -> "RoundHistory":
+        """Return a history to fill in."""
+        metrics = np.full((len(models), rounds, len(SPLITS), len(METRICS)), np.nan)
+        return RoundHistory(metrics, models.fold, np.full(len(models), -1), np.full(len(models), "", dtype=object))
+
+    @staticmethod
+    def of_model(model: Models, metrics: np.ndarray, reason: str) -> "RoundHistory":
+        """Return the history of one model with its ``(rounds, splits, metrics)``; without any rounds, it failed for this reason."""
+        return RoundHistory(metrics[None], model.fold, np.array([-1 if len(metrics) else 0]), np.array([reason], dtype=object))
+
+    def __len__(self) -> int:
+        return len(self.metrics)
+
+    def of(self, split: str, metric: str) -> np.ndarray:
+        """Return one metric on one split, ``(G, rounds)``; raise an error with the reason if no model of a fold was trained."""
+        for fold in np.unique(self.fold).tolist():
+            mine = np.flatnonzero(self.fold == fold)
+            if (self.failed_epoch[mine] == 0).all():
+                raise InputError(f"no trees of fold {fold} could be trained: {self.reasons[mine[0]]}")
+        values: np.ndarray = self.metrics[:, :, SPLITS.index(split), METRICS[metric].index]
+        return values
+
+    def take(self, indices: np.ndarray) -> "RoundHistory":
+        """Return the history of the models at these indices."""
+        return RoundHistory(self.metrics[indices], self.fold[indices], self.failed_epoch[indices], self.reasons[indices])
+
+    def put(self, indices: np.ndarray, part: "RoundHistory") -> None:
+        """Enter the history of the models at these indices, which may have fewer rounds."""
+        self.metrics[indices, : part.metrics.shape[1]] = part.metrics
+        self.failed_epoch[indices], self.reasons[indices] = part.failed_epoch, part.reasons
+
+
+def tree_key(data: StackData, library: TreeLibrary, settings: TreeSearchSettings) -> str:
+    """Return the fingerprint of everything that all fits of a search share."""
+    leaves = [leaf_rows(len(fold.train)) for fold in data.folds]
+    return fingerprint((FORMAT, __version__, library.name, library.version, settings, leaves, data))
+
+
+class TreeRecords:
+    """A record on disk for each fit of a search."""
+
+    def __init__(self, folder: str | os.PathLike[str], data: StackData, library: TreeLibrary, settings: TreeSearchSettings) -> None:
+        self._key, self._rounds = tree_key(data, library, settings), settings.rounds
+        about = {"data": repr(data), "library": library.name, "version": library.version, "settings": asdict(settings)}
+        self._files = RecordFolder(folder, self._key, about)
+
+    def read(self) -> Iterator[tuple[list[Hashable], RoundHistory]]:
+        """Yield the key and the history of every recorded model; files that cannot be used are put aside with a warning."""
+        for path, arrays in self._files.read():
+            try:
+                model = TreeGrid(**{name.removeprefix("model."): arrays[name] for name in arrays if name.startswith("model.")})
+                metrics, reason = arrays["metrics"], str(arrays["reason"])
+            except (KeyError, TypeError, ValueError) as error:
+                put_aside(path, f"its model, metrics or reason cannot be read: {error}")
+                continue
+            if metrics.ndim != 3 or len(metrics) > self._rounds or metrics.shape[1:] != (len(SPLITS), len(METRICS)):
+                put_aside(path, "its metrics are of the wrong shape")
+            else:
+                yield model.identities(), RoundHistory.of_model(model, metrics, reason)
+
+    def write(self, models: TreeGrid, history: RoundHistory) -> None:
+        """Record the history of a single model."""
+        columns = {f"model.{name}": column for name, column in models.columns().items()}
+        values = {"metrics": history.metrics[0], "reason": np.array(history.reasons[0])}
+        self._files.write(fingerprint((self._key, models.identities()))[:NAME_DIGITS], columns | values)
+
+
+def search_trees(
+    data: StackData, models: TreeGrid, library: TreeLibrary, settings: TreeSearchSettings, *, context: RunContext = ALONE
+) -> RoundHistory | None:
+    """Fit all models, as :func:`gar.search.search` does with networks; return None if the deadline passed before all were done."""
+    history = RoundHistory.empty(models, settings.rounds)
+    store = None if context.records is None else TreeRecords(context.records, data, library, settings)
+    missing = np.arange(len(models)) if store is None else read_records(store, models, history)
+    plan, job = list(missing[:, None]), (library, settings)  # every model is a chunk
+    with context.worker_pool() as pool:
+        is_complete = train_chunks(fit, job, data, models, plan, history, store, settings.monitor, pool, context)
+    return history if is_complete else None
+
+
+def fit(number: int, shared: SharedData, models: TreeGrid, job: tuple[TreeLibrary, TreeSearchSettings]) -> tuple[int, RoundHistory]:
+    """Train a single model until its validation value no longer improves; one that cannot be trained has a reason instead."""
+    library, settings = job
+    sign, valid, metric = METRICS[settings.monitor].sign, SPLITS.index("valid"), METRICS[settings.monitor].index
+    values: list[np.ndarray] = []
+    best, best_round, reason = -np.inf, 0, ""
+    try:
+        with library.translate_errors():
+            for scores in islice(_scores_by_round(from_shared(shared), models, library, settings), settings.rounds):
+                values.append(scores)
+                if sign * scores[valid, metric] > best:
+                    best, best_round = sign * scores[valid, metric], len(values)
+                if len(values) - best_round >= settings.patience:
+                    break
+    except InputError as error:  # such as constant labels, of which GAR has no gradient
+        reason = "" if values else str(error)
+    return number, RoundHistory.of_model(models, np.array(values).reshape(-1, len(SPLITS), len(METRICS)), reason)
+
+
+def _scores_by_round(data: StackData, models: TreeGrid, library: TreeLibrary, settings: TreeSearchSettings) -> Iterator[np.ndarray]:
+    """Train a single model and yield its metrics ``(splits, metrics)`` after every round."""
+    fold = data.folds[int(models.fold[0])]
+    rows = [fold.of_split(split) for split in SPLITS]
+    targets = train_targets(data, fold, library, settings.of_model(models, 0), [data.x.numpy()[part] for part in rows])
+    evaluators = [Evaluator(data.y[part].double()) for part in rows]
+    while True:
+        predictions = [[scale.inverse_transform(pred) for pred in next(rounds).predictions] for rounds, scale in targets]
+        pairs = zip(evaluators, zip(*predictions, strict=True), strict=True)
+        yield np.stack([evaluate(torch.from_numpy(np.column_stack(part))).numpy() for evaluate, part in pairs])
+
+
+def train_targets(
+    data: StackData, fold: Fold, library: TreeLibrary, settings: RoundSettings, others: Sequence[np.ndarray]
+) -> list[tuple[Iterator[Round], LabelScale]]:
+    """Return rounds of training for every target, on the training rows that have its label, and the scale of these.
+
+    Trees start from the best constant of their loss. Labels are scaled as for networks, so that parameters mean the same.
+    """
+    x, y = data.x.numpy(), data.y.numpy()
+    targets = []
+    for target in range(y.shape[1]):
+        rows = fold.train[~np.isnan(y[fold.train, target])]
+        labels = y[rows, target].astype(np.float64)
+        if len(labels) == 0:
+            raise InputError(f"no training row of a fold has a label of target {target}; use fewer folds, or leave it out")
+        center = np.asarray(labels.mean() if settings.loss == "mse" else np.median(labels))
+        scale = LabelScale(center, np.asarray(1.0 if fold.labels is None else float(fold.labels.scale[target])))
+        targets.append((library.train_rounds(settings, x[rows], scale.transform(labels), others), scale))
+    return targets
 
 
 class BoostedTrees:
@@ -23,7 +228,9 @@ class BoostedTrees:
         _ = self._library.module  # an error says how to install it
 
     def train(self, loss: str, prepared: Prepared, options: Options, context: RunContext) -> Trial | None:
-        models, settings, title = self._grid(loss, options), self._settings(loss, options), method_title(loss, self.name)
+        seeds, parameters = options.seeds_and_parameters(loss)  # as networks: equally many models for every loss
+        models = TreeGrid.of(folds=options.folds, seeds=seeds, depths=DEPTHS, rates=RATES, parameters=parameters)
+        settings, title = self._settings(loss, options), method_title(loss, self.name)
         with context.stopwatch(tree_key(prepared.data, self._library, settings)) as watch:
             labelled = context.labelled(f"{prepared.source.name}: {title:<16}")
             history = search_trees(prepared.data, models, self._library, settings, context=labelled)
@@ -58,12 +265,6 @@ class BoostedTrees:
             "tree_rounds": f"up to {settings.rounds}, until {settings.patience} did not improve validation {settings.monitor}",
             "tree_subsample": settings.subsample,
         }
-
-    @staticmethod
-    def _grid(loss: str, options: Options) -> TreeGrid:
-        """Return equally many models for every loss: those without a parameter have three seeds, as networks have."""
-        seeds, parameters = options.seeds_and_parameters(loss)
-        return TreeGrid.of(folds=options.folds, seeds=seeds, depths=DEPTHS, rates=RATES, parameters=parameters)
 
     @staticmethod
     def _settings(loss: str, options: Options) -> TreeSearchSettings:

@@ -102,15 +102,11 @@ def learning(view: View) -> Iterator[Plot]:
         caption = f"Validation scores after every {_step(methods)}: the mean over the winners of the folds{smoothing}."
         # R2 follows from the RMSE on the same rows.
         metrics = [metric for metric in METRICS if metric != "r2" and any(method.learning.get(metric) for method in methods)]
-        panels = [_learning_panel(view, methods, metric) for metric in metrics]
+        curves = [(METRICS[metric], {method.name: method.learning.get(metric, ()) for method in methods}) for metric in metrics]
+        panels = [_curve_panel(view, methods, found, spec.title, larger=spec.larger_is_better) for spec, found in curves]
         if panels:
             title = title if len(families) > 1 else group
             yield Plot(name, title, caption, panels, legend=methods, cell=(300.0, 190.0), group=group)
-
-
-def _learning_panel(view: View, methods: Sequence[Method], metric: str) -> Panel:
-    curves = {method.name: method.learning.get(metric, ()) for method in methods}
-    return _curve_panel(view, methods, curves, METRICS[metric].title, larger=METRICS[metric].larger_is_better)
 
 
 def components(view: View) -> Iterator[Plot]:

@@ -199,10 +199,13 @@ class Encoder:
             raise InputError("the table has no rows; expected at least one")
         if not frame.columns.is_unique or not all(isinstance(name, str) for name in frame.columns):
             raise InputError("columns must have different names that are text; rename them, or read the table with read_table")
-        columns, notes = infer_columns(frame, max_categories)
-        if not columns:
-            raise InputError(f"no column can be used as a feature: {'; '.join(notes) or 'there is none besides the targets'}")
-        return Encoder(columns, notes)
+        notes = ColumnNotes()
+        columns = [_infer(frame[name], name, max_categories, notes) for name in frame.columns]
+        used = tuple(column for column in columns if column is not None)
+        if not used:
+            reasons = "; ".join(notes.lines()) or "there is none besides the targets"
+            raise InputError(f"no column can be used as a feature: {reasons}")
+        return Encoder(used, notes.lines())
 
     @property
     def feature_names(self) -> list[str]:
@@ -262,14 +265,8 @@ class Encoder:
             raise InputError(f"the table lacks {quoted(missing)}; it has {quoted(frame.columns)}: every feature must be there")
 
 
-def infer_columns(frame: pd.DataFrame, max_categories: int) -> tuple[tuple[EncodedColumn, ...], tuple[str, ...]]:
-    """Return the encoding of each useful column, and notes about columns that are left out or converted."""
-    notes = ColumnNotes()
-    inferred = [_infer(frame[name], name, max_categories, notes) for name in frame.columns]
-    return tuple(column for column in inferred if column is not None), notes.lines()
-
-
 def _infer(series: pd.Series, name: str, max_categories: int, notes: ColumnNotes) -> EncodedColumn | None:
+    """Return the encoding of a column, or None if it is of no use; remarks about it are added to the notes."""
     if is_numeric(series):
         return _numeric(NumericColumn(name=name), series, notes)
     if types.is_datetime64_any_dtype(series.dtype):
