@@ -70,8 +70,9 @@ def compare_and_report(
         command: the command line, for the report.
     """
     with parallel_backend(context.backend, address=context.address, workers=context.workers):
+        context = replace(context, records=out / "records", backend=None, address=None)  # the open backend, once for all searches
         context.start_workers()
-        found, is_late = _compare_all(problems, options, replace(context, records=out / "records"))
+        found, is_late = _compare_all(problems, options, context)
     model = next((one.model for one in found if one.model is not None), None)
     if model is None:
         remove_model(out / "model")  # one of an earlier comparison would pass for that of this report
