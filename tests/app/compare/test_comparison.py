@@ -1,6 +1,7 @@
 """A whole comparison on a real table: what is reported is what the search found, and what its folder holds."""
 
 import json
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -222,6 +223,21 @@ def table(out: Path) -> Report:
 
 def curve(out: Path) -> Report:
     return compare_and_report(["sine"], SHORT, RunContext(), out=out, command="gar compare sine")
+
+
+def test_the_parallel_backend_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All searches compute on it: a cluster is not started again for every loss."""
+    opened: list[str | None] = []
+
+    def open_backend(backend: str | None = None, **options: object) -> AbstractContextManager[None]:
+        opened.append(backend)
+        return nullcontext()
+
+    for module in ("gar.app.compare.comparison", "gar.search.context"):
+        monkeypatch.setattr(f"{module}.parallel_backend", open_backend)
+    context = RunContext(backend="dask", address="tcp://localhost:8786")
+    compare_and_report(["sine"], SHORT, context, out=tmp_path, command="gar compare sine")
+    assert opened == ["dask"]
 
 
 def test_a_comparison_without_a_model_leaves_no_older_one(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from gar.registry import LOSSES
+from gar.registry import FAMILIES, LOSSES, METRICS, NETWORKS
 
 BACKENDS = ("loky", "dask", "ray")
 
@@ -100,21 +100,41 @@ class Grid(click.ParamType):  # type: ignore[type-arg]
         return [CompletionItem(f"{name}=") for name in LOSSES if name.startswith(incomplete)]
 
 
-class DataName(click.ParamType):  # type: ignore[type-arg]
-    """Complete the name of a data set."""
-
-    name = "name"
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        from gar.app.compare import CURVES, data_set_names
-
-        return [CompletionItem(name) for name in (*data_set_names(), *CURVES) if name.startswith(incomplete)]
-
-
-class FileOrDataName(DataName):
+class FileOrDataName(click.ParamType):  # type: ignore[type-arg]
     """Complete a file, or the name of a data set."""
 
     name = "file or name"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        return [*super().shell_complete(ctx, param, incomplete), CompletionItem(incomplete, type="file")]
+        from gar.app.compare import CURVES, data_set_names
+
+        names = [name for name in (*data_set_names(), *CURVES) if name.startswith(incomplete)]
+        return [*map(CompletionItem, names), CompletionItem(incomplete, type="file")]
+
+
+def comparison_options(command: F) -> F:
+    """Add the options that ``gar compare`` and ``gar demo`` share."""
+    numbers, count = CommaList(float, "numbers"), click.IntRange(min=1)
+    trees = "Networks (mlp), and boosted trees (xgboost, lightgbm) with mae, mse, huber and gar."
+    rates = "Learning rates to try [default: 0.02,0.005; curves 0.01,0.003]."
+    limit = "Minutes after which the report is written with what is finished."
+    plugin = "Python module that registers losses of your own on import."
+    return several(
+        option("--losses", type=CommaList(str, "losses", LOSSES), help="Losses to compare [default: the paper's nine]."),
+        option("--plugin", "plugins", multiple=True, metavar="MODULE", help=plugin),
+        option("--models", "families", type=CommaList(str, "models", FAMILIES), default=NETWORKS, help=trees),
+        option("--parameters", type=Grid(), multiple=True, help="Values to try of a loss's parameter: gar=0.1,1,10."),
+        option("--metric", type=click.Choice(list(METRICS)), default="mae", help="Validation metric that selects winners."),
+        option("--preset", type=click.Choice(["paper"]), help="The paper's preset: SGD, its grids and networks, raw labels."),
+        option("--epochs", type=count, help="Passes over the training rows [default: 100; curves 300]."),
+        option("--batch-size", type=count, help="Rows of a mini-batch [default: 32; curves 128]."),
+        option("--hidden-sizes", type=Widths(), help="Widths of hidden layers, or 'paper' [default: 128,128]."),
+        option("--learning-rates", type=numbers, help=rates),
+        option("--weight-decays", type=numbers, help="Weight decays to try [default: 0.1,0.001; curves 0]."),
+        option("--folds", type=click.IntRange(min=2), default=5, help="Number of cross-validation folds."),
+        option("--seed", type=click.IntRange(min=0), default=123, help="Random seed of splits and networks."),
+        option("--workers", type=int, default=-1, help="Number of processes; -1 is one per core."),
+        backend_options,
+        option("--time-limit", type=click.FloatRange(min=0, min_open=True), metavar="MIN", help=limit),
+        option("--quiet", is_flag=True, help="Show no progress bar."),
+    )(command)

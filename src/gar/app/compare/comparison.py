@@ -70,7 +70,9 @@ def compare_and_report(
         command: the command line, for the report.
     """
     with parallel_backend(context.backend, address=context.address, workers=context.workers):
-        found, is_late = _compare_all(problems, options, replace(context, records=out / "records"))
+        context = replace(context, records=out / "records", backend=None, address=None)  # the open backend, once for all searches
+        context.start_workers()
+        found, is_late = _compare_all(problems, options, context)
     model = next((one.model for one in found if one.model is not None), None)
     if model is None:
         remove_model(out / "model")  # one of an earlier comparison would pass for that of this report
@@ -82,7 +84,7 @@ def compare_and_report(
         gar=__version__,
         problems=[one.problem for one in found],
     )
-    from gar.app.report import write_report  # draws with matplotlib, which takes a second to import
+    from gar.app.report.page import write_report  # draws with matplotlib, which takes a second to import
 
     return Report(results, write_report(results, out), None if model is None else out / "model", is_late)
 
@@ -90,7 +92,6 @@ def compare_and_report(
 def _compare_all(problems: Sequence[Source | str], options: Options, context: RunContext) -> tuple[list[Compared], bool]:
     """Return the results of problems on which anything was finished, and whether the time limit was reached."""
     found: list[Compared] = []
-    context.start_workers()
     for problem in problems:
         try:
             if isinstance(problem, str):
@@ -121,11 +122,11 @@ def compare_table(source: Source, options: Options, context: RunContext) -> Comp
     families = load_families(options)
     prepared = prepare(source, options)
     finished, notes, is_late = _train(prepared, families, options, context)
+    scores = [METRICS[options.metric].sign * one.selections[options.metric].mean("valid", options.metric) for one in finished]
+    best = int(np.argmax(scores))
     winners = context.map(_retrain, [(one, prepared, options, registered([one.trial.loss])) for one in finished])
     pairs = zip(finished, winners, strict=True)
     methods = [scored_method(one.trial, one.selections, own, prepared, options.metric) for one, own in pairs]
-    scores = [METRICS[options.metric].sign * one.selections[options.metric].mean("valid", options.metric) for one in finished]
-    best = int(np.argmax(scores))
     problem = _problem(prepared, families, options, methods, notes, saved=methods[best].name)
     return Compared(problem, winners[best].model, is_late)
 

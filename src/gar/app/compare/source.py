@@ -13,13 +13,12 @@ import pandas as pd
 from gar.app.compare.options import Options
 from gar.app.plugins import installed
 from gar.app.tables import Encoder, Parts, encode_folds, group_folds, read_with_notes, shuffled_folds, target_values
-from gar.app.tables.columns import is_numeric, to_floats
+from gar.app.tables.columns import is_numeric, quoted, to_floats
 from gar.errors import InputError
 from gar.estimators.presets import check_labels
 from gar.stack import StackData
 
 DIABETES = "diabetes"
-_SHOWN = 8
 _NAMELESS = ("Unnamed: 0", "column 1")
 """Names of a first column whose header is empty, in text and in workbooks."""
 _NEEDS_DIFFERENT_LABELS = ("pearson", "spearman", "r2")
@@ -81,7 +80,9 @@ def source_of_frame(
         raise InputError(f"the table is of type {type(frame).__name__}; expected a DataFrame of pandas, or one with to_pandas()")
     wanted = _columns(table, targets, "target")
     if not wanted:
-        raise InputError(f"no target is given; say which columns to predict: --target COL; there are {_some(table)}")
+        raise InputError(
+            f"no target is given; say which columns to predict: --target COL; there are the columns {quoted(table.columns)}"
+        )
     grouped = [] if group is None else _columns(table, [group], "group")
     dropped = _columns(table, drop, "drop")
     for column in [*wanted, *grouped]:
@@ -114,16 +115,9 @@ def _columns(frame: pd.DataFrame, given: Iterable[str], option: str) -> list[str
     for name in names:
         if name not in frame.columns:
             near = get_close_matches(name, map(str, frame.columns), n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {_some(frame)}"
+            hint = f"did you mean {near[0]!r}?" if near else f"there are the columns {quoted(frame.columns)}"
             raise InputError(f"{option} {name!r} is not a column of the table; {hint}")
     return list(dict.fromkeys(names))
-
-
-def _some(frame: pd.DataFrame) -> str:
-    """Name the first columns, for messages."""
-    names = [repr(str(name)[:40]) for name in frame.columns[:_SHOWN]]
-    more = frame.shape[1] - len(names)
-    return "the columns " + ", ".join(names) + (f" and {more} more" if more > 0 else "")
 
 
 def _without_index(features: pd.DataFrame, first: str) -> tuple[pd.DataFrame, tuple[str, ...]]:

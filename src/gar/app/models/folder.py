@@ -3,11 +3,12 @@
 import hashlib
 import json
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -31,59 +32,77 @@ ABOUT, WEIGHTS, TREES = "model.json", "weights.safetensors", "trees-"
 _SCALINGS = ("features", "labels")
 
 
-class Model(Protocol):
-    """A model that predicts from a table, and can be saved."""
-
-    @property
-    def targets(self) -> Sequence[str]:
-        """Return the names of what is predicted."""
-
-    @property
-    def encoders(self) -> Sequence[Encoder]:
-        """Return the encoder of each network or tree model; all know the same columns and categories."""
-
-    @property
-    def about(self) -> Mapping[str, Any]:
-        """Return what else is known, such as loss and table."""
-
-    def predict(self, frame: "pd.DataFrame") -> np.ndarray:
-        """Return predictions ``(rows, targets)`` in the units of the labels; columns that are no features are ignored."""
-
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the model into a folder, which is created if it does not exist."""
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
-class TableModel:
-    """An ensemble of networks: it predicts the mean of their predictions, each with its own encoding and scaling.
+class Model(ABC):
+    """An ensemble that predicts from a table, and can be saved: the mean of a model per fold, each with its own encoding.
 
     Args:
-        networks: one or more, of one architecture.
-        encoders: for each network, how columns become numbers.
-        features: for each network, the scaling of its inputs; None is no scaling.
-        labels: for each network, the scaling of its labels, which predictions undo; None is no scaling.
+        encoders: how columns become numbers, one encoder per fold; all know the same columns and categories.
         targets: names of what is predicted.
         about: further description, such as loss and table; it must be serialisable as JSON.
     """
 
-    networks: StackedMLP
     encoders: Sequence[Encoder]
-    features: Sequence[Scaling | None]
-    labels: Sequence[Scaling | None]
     targets: Sequence[str]
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def predict(self, frame: "pd.DataFrame") -> np.ndarray:
         """Return predictions ``(rows, targets)`` in the units of the labels; columns that are no features are ignored."""
-        return np.asarray(np.mean([self.predict_fold(fold, frame) for fold in range(len(self.networks))], axis=0))
+        return np.asarray(np.mean([self.predict_fold(fold, frame) for fold in range(len(self.encoders))], axis=0))
+
+    @abstractmethod
+    def predict_fold(self, fold: int, frame: "pd.DataFrame") -> np.ndarray:
+        """Return the predictions ``(rows, targets)`` of the model of one fold."""
+
+    @abstractmethod
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the model into a folder, which is created if it does not exist."""
+
+    def _write(self, folder: str | os.PathLike[str], files: Mapping[str, bytes], **more: object) -> None:
+        """Write the files, then the description, and remove files of an earlier model."""
+        target = Path(folder)
+        target.mkdir(parents=True, exist_ok=True)
+        earlier = [path for path in _parts(target) if path.name not in files]
+        description = {
+            "format": FORMAT,
+            "gar": __version__,
+            **more,
+            "targets": list(self.targets),
+            "encoders": [json.loads(encoder.to_json()) for encoder in self.encoders],
+            "about": dict(self.about),
+        }
+        text = json.dumps(description, indent=1, allow_nan=False).encode()
+        for name, content in files.items():
+            write_whole(target / name, content)
+        write_whole(target / ABOUT, text)
+        for path in earlier:
+            path.unlink(missing_ok=True)
+
+
+def _parts(folder: Path) -> list[Path]:
+    """Return the files that a description may name."""
+    return [folder / WEIGHTS, *folder.glob(f"{TREES}*")]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TableModel(Model):
+    """A :class:`Model` of networks.
+
+    Args:
+        networks: one per fold, of one architecture.
+        features: for each network, the scaling of its inputs; None is no scaling.
+        labels: for each network, the scaling of its labels, which predictions undo; None is no scaling.
+    """
+
+    networks: StackedMLP
+    features: Sequence[Scaling | None]
+    labels: Sequence[Scaling | None]
 
     def predict_fold(self, fold: int, frame: "pd.DataFrame") -> np.ndarray:
-        """Return the predictions ``(rows, targets)`` of the network of one fold."""
         x = torch.from_numpy(self.encoders[fold].transform(frame))
         return np.asarray(fold_predictions(self.networks, fold, (self.features[fold], self.labels[fold]), x))
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write description and weights into a folder, which is created if it does not exist."""
         tensors = {"networks": self.networks.weights.contiguous()}
         for name in _SCALINGS:
             scalings = [scaling for scaling in getattr(self, name) if scaling is not None]
@@ -91,51 +110,14 @@ class TableModel:
                 tensors[f"{name}.center"] = torch.stack([scaling.center for scaling in scalings])
                 tensors[f"{name}.scale"] = torch.stack([scaling.scale for scaling in scalings])
         weights = tensors_to_bytes(tensors)
-        write_model(
+        self._write(
             folder,
             {WEIGHTS: weights},
-            encoders=self.encoders,
-            targets=self.targets,
-            about=self.about,
             network=asdict(self.networks.layout),
             networks=len(self.networks),
             scaled=[name for name in _SCALINGS if getattr(self, name)[0] is not None],
             weights_sha256=sha256(weights),
         )
-
-
-def write_model(
-    folder: str | os.PathLike[str],
-    files: Mapping[str, bytes],
-    *,
-    encoders: Sequence[Encoder],
-    targets: Sequence[str],
-    about: Mapping[str, Any],
-    **more: object,
-) -> None:
-    """Write the files, then the description, and remove files of an earlier model."""
-    description = {
-        "format": FORMAT,
-        "gar": __version__,
-        **more,
-        "targets": list(targets),
-        "encoders": [json.loads(encoder.to_json()) for encoder in encoders],
-        "about": dict(about),
-    }
-    text = json.dumps(description, indent=1, allow_nan=False).encode()
-    target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
-    for name, content in files.items():
-        write_whole(target / name, content)
-    write_whole(target / ABOUT, text)
-    for path in _parts(target):
-        if path.name not in files:
-            path.unlink(missing_ok=True)
-
-
-def _parts(folder: Path) -> list[Path]:
-    """Return the files that a description may name."""
-    return [folder / WEIGHTS, *folder.glob(f"{TREES}*")]
 
 
 def remove_model(folder: str | os.PathLike[str]) -> None:

@@ -3,21 +3,19 @@
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from gar.app.models.folder import TREES, content_of, encoders_of, sha256, write_model
-from gar.app.tables import Encoder
+from gar.app.models.folder import TREES, Model, content_of, encoders_of, sha256
+from gar.boosting.library import tree_library
 from gar.registry import FAMILIES, NETWORKS
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from gar.boosting.library import TreeLibrary
 
 
 class TargetModel(NamedTuple):
@@ -29,55 +27,36 @@ class TargetModel(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class TreeModel:
-    """Boosted trees that predict together: the mean over folds, each of which encodes a table in its own way.
+class TreeModel(Model):
+    """A :class:`~gar.app.models.Model` of boosted trees.
 
     Args:
         library: a name of :data:`gar.registry.FAMILIES`, such as ``"xgboost"``; the library must be installed.
         trees: for every fold, those of each target.
-        encoders: how columns become numbers, one encoder per fold.
-        targets: names of what is predicted.
-        about: what else is known, such as loss, settings and scores; it must go into JSON.
     """
 
     library: str
     trees: Sequence[Sequence[TargetModel]]
-    encoders: Sequence[Encoder]
-    targets: Sequence[str]
-    about: Mapping[str, Any] = field(default_factory=dict)
-
-    def predict(self, frame: "pd.DataFrame") -> np.ndarray:
-        """Return predictions ``(rows, targets)`` in the units of the labels; columns that are no features are ignored."""
-        return np.asarray(np.mean([self.predict_fold(fold, frame) for fold in range(len(self.trees))], axis=0))
 
     def predict_fold(self, fold: int, frame: "pd.DataFrame") -> np.ndarray:
-        """Return the predictions of the trees of one fold, ``(rows, targets)``."""
-        x, library = self.encoders[fold].transform(frame), self._library
+        x, library = self.encoders[fold].transform(frame), tree_library(self.library)
         pairs = zip(self.trees[fold], self.boosters[fold], strict=True)
         return np.column_stack([one.center + one.scale * library.predict(booster, x) for one, booster in pairs])
-
-    @property
-    def _library(self) -> "TreeLibrary":
-        library: TreeLibrary = FAMILIES[self.library].implementation()
-        return library
 
     @cached_property
     def boosters(self) -> list[list[Any]]:
         """The library's own models, of every fold and target."""
-        widths = [len(encoder.feature_names) for encoder in self.encoders]
-        return [[self._library.from_text(one.text, width) for one in fold] for fold, width in zip(self.trees, widths, strict=True)]
+        library, pairs = tree_library(self.library), zip(self.trees, self.encoders, strict=True)
+        return [[library.from_text(one.text, len(encoder.feature_names)) for one in fold] for fold, encoder in pairs]
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the description and a file for every fold and target into a folder, which is created if it does not exist."""
-        files, about = {}, []
+        files, about, suffix = {}, [], tree_library(self.library).suffix
         for fold, row in enumerate(self.trees):
             contents = [one.text.encode() for one in row]
-            files.update({_file(self._library.suffix, fold, target): content for target, content in enumerate(contents)})
+            files.update({_file(suffix, fold, target): content for target, content in enumerate(contents)})
             pairs = zip(row, contents, strict=True)
             about.append([{"center": one.center, "scale": one.scale, "sha256": sha256(content)} for one, content in pairs])
-        write_model(
-            folder, files, encoders=self.encoders, targets=self.targets, about=self.about, library=self.library, trees=about
-        )
+        self._write(folder, files, library=self.library, trees=about)
 
 
 def restored_trees(about: Mapping[str, Any], folder: Path) -> TreeModel:
@@ -88,7 +67,7 @@ def restored_trees(about: Mapping[str, Any], folder: Path) -> TreeModel:
     encoders, targets = encoders_of(about), [str(name) for name in about["targets"]]
     if not described or len(encoders) != len(described) or any(len(row) != len(targets) for row in described):
         raise ValueError(f"{len(described)} folds of trees, {len(encoders)} encoders, {len(targets)} targets do not fit together")
-    suffix = FAMILIES[library].implementation.suffix
+    suffix = tree_library(library).suffix
     trees = [
         [_restored(one, folder / _file(suffix, fold, target)) for target, one in enumerate(row)]
         for fold, row in enumerate(described)

@@ -44,12 +44,9 @@ class Look(Style):
 
     key: str
     """Identifies the method in style sheets and figures; safe there, whatever the method is called."""
-    is_of_interest: bool = False
-
-    @property
-    def width(self) -> float:
-        """Return the width of lines; the method of interest stands out."""
-        return 2.1 if self.is_of_interest else 1.1
+    is_of_interest: bool
+    width: float
+    """Width of lines; the method of interest stands out."""
 
 
 def looks_of(losses: Iterable[str]) -> dict[str, Look]:
@@ -65,7 +62,8 @@ def looks_of(losses: Iterable[str]) -> dict[str, Look]:
         if style is None:
             number = next(free)
             style, key = FREE_STYLES[number % len(FREE_STYLES)], f"other-{number}"
-        looks[loss] = Look(**vars(style), key=key, is_of_interest=loss == METHOD_OF_INTEREST)
+        is_of_interest = loss == METHOD_OF_INTEREST
+        looks[loss] = Look(**vars(style), key=key, is_of_interest=is_of_interest, width=2.1 if is_of_interest else 1.1)
     return looks
 
 
@@ -160,7 +158,8 @@ def draw(plot: Plot, view: View) -> Figure:
     """Draw a whole figure, one pair of axes per panel; call this, and save the figure, within :func:`drawing`."""
     rows = math.ceil(len(plot.panels) / plot.columns)
     named = all(panel.method for panel in plot.panels)  # then the panels' titles replace a legend
-    handles = [] if named else [_handle(method, view.look(method)) for method in plot.legend]
+    lines = [] if named else [(view.look(method), printable(method.title, 16)) for method in plot.legend]
+    handles = [Line2D([], [], color=look.light, linewidth=look.width, linestyle=look.dash, label=title) for look, title in lines]
     per_row = max(1, int(plot.columns * plot.cell[0] // 95))
     foot = _LEGEND_ROW * math.ceil(len(handles) / per_row) + 6 if handles else 0.0
     width, height = plot.columns * plot.cell[0], rows * plot.cell[1] + foot
@@ -175,10 +174,6 @@ def draw(plot: Plot, view: View) -> Figure:
     if handles:
         figure.legend(handles=handles, loc="lower center", ncols=min(per_row, len(handles)), frameon=False, handlelength=2.6)
     return figure
-
-
-def _handle(method: Method, look: Look) -> Line2D:
-    return Line2D([], [], color=look.light, linewidth=look.width, linestyle=look.dash, label=printable(method.title, 16))
 
 
 def svg_of(figure: Figure) -> bytes:
@@ -256,9 +251,9 @@ def _usual_maximum(values: np.ndarray, least: float) -> float:
     return float(values[values <= high + max(3 * (high - low), least)].max())
 
 
-def with_room(low: float, high: float, share: float = 0.06) -> tuple[float, float]:
+def with_room(low: float, high: float) -> tuple[float, float]:
     """Return a range with a margin at both ends."""
-    room = share * (high - low) or 0.05 * abs(high) or 0.05
+    room = 0.06 * (high - low) or 0.05 * abs(high) or 0.05
     return low - room, high + room
 
 

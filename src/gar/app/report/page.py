@@ -15,9 +15,9 @@ from markupsafe import Markup
 
 from gar.app.report.drawing import ASSETS, GRID, INK, MUTED, Look, Plot, View, draw, drawing, method_looks, png_of, svg_of
 from gar.app.report.formatting import NOTHING, number, printable, short
-from gar.app.report.prediction_plots import against_truth, fits, residuals
+from gar.app.report.prediction_plots import against_truth, residuals
 from gar.app.report.results import Method, Problem, Results
-from gar.app.report.score_plots import components, fold_scores, learning, sensitivity
+from gar.app.report.score_plots import components, fits, fold_scores, learning, sensitivity
 from gar.app.report.summary import INTEREST, gain_table, headline, overview, score_table, setting_text, verdict
 from gar.app.report.svg import panel_svg
 from gar.errors import InputError
@@ -66,8 +66,8 @@ def write_report(results: Results, folder: str | os.PathLike[str]) -> Path:
     looks = method_looks(method for problem in results.problems for method in problem.methods)
     files: dict[str, bytes] = {}
     groups = [_drawn(view, number, files) for number, view in enumerate(_views(results, looks), 1)]
-    files["results.json"] = results.to_json().encode()
-    files["report.html"] = _render(results, groups, looks).encode()
+    text = results.to_json()
+    files |= {"results.json": text.encode(), "report.html": _render(results, text, groups, looks).encode()}
     (target / "figures").mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         write_whole(target / name, content)
@@ -116,46 +116,29 @@ def _file_name(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:40] or "problem"
 
 
-def _render(results: Results, groups: Sequence[Groups], looks: Mapping[str, Look]) -> str:
-    """Return the page as text."""
+def _render(results: Results, text: str, groups: Sequence[Groups], looks: Mapping[str, Look]) -> str:
+    """Return the page, which contains the results as JSON text too."""
     loader = FileSystemLoader(ASSETS)
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"printable": printable, "number": partial(number, digits=0), "short": short, "setting": setting_text}
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     style, script = Markup(_style(looks)), Markup((ASSETS / "page.js").read_text(encoding="utf-8"))  # our own files
     return environment.get_template("page.html").render(
+        style=style,
+        script=script,
+        style_hash=_hash(style),
+        script_hash=_hash(script),
+        sections=[_section(*one) for one in zip(range(1, len(groups) + 1), results.problems, groups, strict=True)],
         results=results,
         headline=headline(results),
         overview=list(overview(results)),
-        sections=[_section(*one) for one in zip(range(1, len(groups) + 1), results.problems, groups, strict=True)],
         interest=INTEREST,
         baseline=LOSSES[BASELINE].title,
         looks=looks,
         metrics=METRICS,
         nothing=NOTHING,
-        style=style,
-        script=script,
-        style_hash=_hash(style),
-        script_hash=_hash(script),
-        data=json.loads(results.to_json()),
+        data=json.loads(text),
     )
-
-
-def _section(number: int, problem: Problem, groups: Groups) -> dict[str, Any]:
-    """Return what the template shows of one problem."""
-    legends = {
-        title: {method.name: method for view in views for method in view["plot"].legend}.values() for title, views in groups.items()
-    }
-    return {
-        "id": f"p{number}",
-        "problem": problem,
-        "verdict": verdict(problem),
-        "scores": score_table(problem),
-        "gains": gain_table(problem),
-        "settings": {name: setting_text(value) for name, value in problem.settings.items()},
-        "groups": groups,
-        "legends": legends,
-    }
 
 
 def _style(looks: Mapping[str, Look]) -> str:
@@ -170,3 +153,19 @@ def _style(looks: Mapping[str, Look]) -> str:
 def _hash(text: str) -> str:
     """Return the hash by which a content policy allows an inline script or style."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _section(number: int, problem: Problem, groups: Groups) -> dict[str, Any]:
+    """Return what the template shows of one problem."""
+    legends = {
+        title: {method.name: method for view in views for method in view["plot"].legend}.values() for title, views in groups.items()
+    }
+    return {
+        "id": f"p{number}",
+        "problem": problem,
+        "verdict": verdict(problem),
+        "scores": score_table(problem),
+        "gains": gain_table(problem),
+        "groups": groups,
+        "legends": legends,
+    }

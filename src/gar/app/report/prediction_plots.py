@@ -1,4 +1,4 @@
-"""Figures of predictions: fitted curves, predicted against true values and ranks, and errors."""
+"""Figures of predictions: predicted against true values and ranks, and errors."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -8,47 +8,13 @@ from matplotlib.axes import Axes
 from scipy.stats import rankdata
 
 from gar.app.report.drawing import MUTED, Panel, Plot, View, evenly, few_ticks, label, line, points
-from gar.app.report.formatting import decimals, number, printable, short
-from gar.app.report.results import Curve, Method, Predictions, Truth
+from gar.app.report.formatting import printable, short
+from gar.app.report.results import Method, Predictions
 from gar.registry import BASELINE, NETWORKS
 
-_CURVE_POINTS = 200
-"""Points of a drawn curve."""
 _BINS = 10
 _GRADES = 25
 """The largest number of distinct labels that are treated as grades."""
-
-
-def fits(view: View) -> Iterator[Plot]:
-    """Show truth, mean and band in a panel for every method."""
-    truth, methods = view.problem.truth, [method for method in view.methods if method.curve]
-    if truth is None or not methods:
-        return
-    caption = "Grey: the truth. Colour: the mean prediction of the winners, with a band of one standard deviation."
-    panels = [_fit_panel(view, method, truth, method.curve) for method in methods if method.curve]
-    yield Plot("fits", "Fits", caption, panels, legend=methods, cell=(262.0, 136.0), left=34.0, bottom=20.0)
-
-
-def _fit_panel(view: View, method: Method, truth: Truth, curve: Curve) -> Panel:
-    x, y, mean, sd = (np.asarray(values, np.float64) for values in (truth.x, truth.y, curve.mean, curve.sd))
-    unseen = ~np.asarray(truth.trained, bool)
-    error = float(np.nanmean(np.abs(mean - y)[unseen] if unseen.any() else np.abs(mean - y)))
-    reached = float(np.nanstd(mean) / (np.std(y) or 1.0))
-    alt = f"{printable(method.title)}: mean absolute error {short(error)} of the mean prediction outside the training points, with "
-    alt += f"{short(100 * reached)} percent of the truth's standard deviation, and a mean band of {short(float(np.nanmean(sd)))}."
-
-    def draw(axes: Axes) -> None:
-        look, some = view.look(method), evenly(len(x), _CURVE_POINTS)
-        axes.plot(x[some], y[some], color=MUTED, linewidth=2.4, alpha=0.45, zorder=2)
-        axes.fill_between(x[some], (mean - sd)[some], (mean + sd)[some], color=look.light, alpha=0.22, linewidth=0, gid=look.key)
-        line(axes, x[some], mean[some], look, linestyle="-", linewidth=1.3)
-        room = 0.2 * float(np.ptp(y)) or 1.0
-        axes.set(xlim=(x[0], x[-1]), ylim=(float(y.min() - room), float(y.max() + room)))
-        few_ticks(axes, 6, 4)
-        label(axes, printable(method.title, 22), color=look.light)
-        axes.set_title(f"MAE of the mean {number(error, decimals([error]))}", loc="right", fontsize=8, fontweight="normal")
-
-    return Panel(draw, alt, method)
 
 
 class Pairs(NamedTuple):

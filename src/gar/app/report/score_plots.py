@@ -1,4 +1,4 @@
-"""Figures of scores: folds side by side, learning curves, components of the loss, and sensitivity to the loss's parameter."""
+"""Figures of scores and curves: folds side by side, fitted functions, learning, components of the loss, and sensitivity."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -7,12 +7,14 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
 from gar.app.report.drawing import MUTED, Panel, Plot, View, evenly, few_ticks, label, line, point_beyond, points
-from gar.app.report.formatting import printable, short
-from gar.app.report.results import Method
+from gar.app.report.formatting import decimals, number, printable, short
+from gar.app.report.results import Curve, Method, Truth
 from gar.app.report.summary import INTEREST, method_of_interest, metrics_of, ranking, score
 from gar.registry import FAMILIES, METRICS, NETWORKS
 
 COMPONENTS = {"mae": "Mean absolute error", "diff": "Variance of errors", "diffnorm": "One minus correlation"}
+_FIT_POINTS = 200
+"""Points of a drawn fit."""
 
 
 def fold_scores(view: View) -> Iterator[Plot]:
@@ -56,6 +58,38 @@ def _direction(metric: str) -> str:
     return f"{'larger' if METRICS[metric].larger_is_better else 'smaller'} is better"
 
 
+def fits(view: View) -> Iterator[Plot]:
+    """Show truth, mean and band in a panel for every method."""
+    truth, methods = view.problem.truth, [method for method in view.methods if method.curve]
+    if truth is None or not methods:
+        return
+    caption = "Grey: the truth. Colour: the mean prediction of the winners, with a band of one standard deviation."
+    panels = [_fit_panel(view, method, truth, method.curve) for method in methods if method.curve]
+    yield Plot("fits", "Fits", caption, panels, legend=methods, cell=(262.0, 136.0), left=34.0, bottom=20.0)
+
+
+def _fit_panel(view: View, method: Method, truth: Truth, curve: Curve) -> Panel:
+    x, y, mean, sd = (np.asarray(values, np.float64) for values in (truth.x, truth.y, curve.mean, curve.sd))
+    unseen = ~np.asarray(truth.trained, bool)
+    error = float(np.nanmean(np.abs(mean - y)[unseen] if unseen.any() else np.abs(mean - y)))
+    reached = float(np.nanstd(mean) / (np.std(y) or 1.0))
+    alt = f"{printable(method.title)}: mean absolute error {short(error)} of the mean prediction outside the training points, with "
+    alt += f"{short(100 * reached)} percent of the truth's standard deviation, and a mean band of {short(float(np.nanmean(sd)))}."
+
+    def draw(axes: Axes) -> None:
+        look, some = view.look(method), evenly(len(x), _FIT_POINTS)
+        axes.plot(x[some], y[some], color=MUTED, linewidth=2.4, alpha=0.45, zorder=2)
+        axes.fill_between(x[some], (mean - sd)[some], (mean + sd)[some], color=look.light, alpha=0.22, linewidth=0, gid=look.key)
+        line(axes, x[some], mean[some], look, linestyle="-", linewidth=1.3)
+        room = 0.2 * float(np.ptp(y)) or 1.0
+        axes.set(xlim=(x[0], x[-1]), ylim=(float(y.min() - room), float(y.max() + room)))
+        few_ticks(axes, 6, 4)
+        label(axes, printable(method.title, 22), color=look.light)
+        axes.set_title(f"MAE of the mean {number(error, decimals([error]))}", loc="right", fontsize=8, fontweight="normal")
+
+    return Panel(draw, alt, method)
+
+
 def learning(view: View) -> Iterator[Plot]:
     """Show validation scores after every epoch, or boosting round; a figure for every family of models."""
     group, learned = "Learning curves", [method for method in view.methods if method.learning]
@@ -68,15 +102,11 @@ def learning(view: View) -> Iterator[Plot]:
         caption = f"Validation scores after every {_step(methods)}: the mean over the winners of the folds{smoothing}."
         # R2 follows from the RMSE on the same rows.
         metrics = [metric for metric in METRICS if metric != "r2" and any(method.learning.get(metric) for method in methods)]
-        panels = [_learning_panel(view, methods, metric) for metric in metrics]
+        curves = [(METRICS[metric], {method.name: method.learning.get(metric, ()) for method in methods}) for metric in metrics]
+        panels = [_curve_panel(view, methods, found, spec.title, larger=spec.larger_is_better) for spec, found in curves]
         if panels:
             title = title if len(families) > 1 else group
             yield Plot(name, title, caption, panels, legend=methods, cell=(300.0, 190.0), group=group)
-
-
-def _learning_panel(view: View, methods: Sequence[Method], metric: str) -> Panel:
-    curves = {method.name: method.learning.get(metric, ()) for method in methods}
-    return _curve_panel(view, methods, curves, METRICS[metric].title, larger=METRICS[metric].larger_is_better)
 
 
 def components(view: View) -> Iterator[Plot]:
@@ -113,13 +143,12 @@ def _curve_panel(view: View, methods: Sequence[Method], found: Mapping[str, Sequ
     described = ", ".join(_described(method, curves[method.name], step, larger=larger) for method in shown)
 
     def draw(axes: Axes) -> None:
+        low, high = _limits(view, curves, larger=larger)
         for method in shown:
             values = _smooth(curves[method.name], _window(len(curves[method.name])))
             some = evenly(len(values), view.steps)
             line(axes, some + 1, np.where(larger | (values > 0), values, np.nan)[some], view.look(method))
         axes.set_xlim(1, max(2, *(len(values) for values in curves.values())))
-        low, high = _limits(view, curves, larger=larger)
-        low = low if larger else max(low, 0.0)
         if not larger and high > 4 * low > 0:
             axes.set_yscale("log")
             axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=6))
@@ -153,7 +182,8 @@ def _limits(view: View, curves: Mapping[str, np.ndarray], *, larger: bool) -> tu
     later = {name: values[len(values) // 10 :] for name, values in curves.items()}
     kept = {name: values[np.isfinite(values) & (larger | (values > 0))] for name, values in later.items()}
     ends = (0.05, 1.0) if larger else (0.0, 0.95)
-    return view.limits_of({name: np.quantile(values, ends) for name, values in kept.items() if len(values)})
+    low, high = view.limits_of({name: np.quantile(values, ends) for name, values in kept.items() if len(values)})
+    return low if larger else max(low, 0.0), high
 
 
 def sensitivity(view: View) -> Iterator[Plot]:

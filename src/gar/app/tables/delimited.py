@@ -12,7 +12,7 @@ from io import BytesIO, StringIO
 import numpy as np
 import pandas as pd
 
-from gar.app.tables.columns import ColumnNotes, is_missing_mark, is_numeric, to_floats, to_text, unparsed_text
+from gar.app.tables.columns import NUMERIC_SHARE, ColumnNotes, is_missing_mark, is_numeric, to_floats, to_text, unparsed_text
 from gar.errors import InputError
 
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces"}
@@ -30,7 +30,6 @@ _NUMBER_WITH_COMMA = re.compile(r"[+-]?(?:\d+|[1-9]\d{0,2}(?:\.\d{3})+)(?:,\d+)?
 _MAYBE_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+")
 _COMMAS_READ = "numbers are read with decimal commas, 1,5 as 1.5"
 _THOUSANDS_READ = "points are read as thousands separators, 1.234 as 1234"
-_NUMERIC_SHARE = 0.9
 
 
 def parse_delimited(
@@ -213,7 +212,7 @@ def _numbers_with_commas(series: pd.Series) -> pd.Series:
     words = words[~is_missing_mark(words)]
     fits = np.array([_NUMBER_WITH_COMMA.fullmatch(word) is not None for word in words], dtype=bool)
     numbers, others = words[fits], words[~fits]
-    if len(numbers) < _NUMERIC_SHARE * len(words) or np.isfinite(to_floats(others)).any():
+    if len(numbers) < NUMERIC_SHARE * len(words) or np.isfinite(to_floats(others)).any():
         return numbers[:0]
     return numbers if any("," in word or "." in word for word in numbers) else numbers[:0]
 
