@@ -17,8 +17,8 @@ from gar.metrics import Evaluator
 from gar.registry import METRICS
 from gar.search.context import ALONE, RunContext
 from gar.search.fingerprints import FORMAT, fingerprint
-from gar.search.grid import SharedData, from_shared, read_records, train_chunks
-from gar.search.records import NAME_DIGITS, RecordFolder, put_aside
+from gar.search.grid import SharedData, from_shared, train_chunks
+from gar.search.records import NAME_DIGITS, RecordFolder, put_aside, read_records
 from gar.stack import SPLITS, Fold, Models, StackData
 
 
