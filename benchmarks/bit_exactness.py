@@ -44,7 +44,7 @@ class Trick(NamedTuple):
 SMALL = TrainSettings(hidden_sizes=(16, 32, 16, 8), epochs=EPOCHS, batch_size=100, drop_last=False, keep_final=True)
 LINEAR = TrainSettings(hidden_sizes=(), epochs=EPOCHS, batch_size=256, keep_final=True)
 TRICKS = (
-    Trick("whole columns, batches of 100 rows", {"gar.stack.passes.COLUMN_STEP": 1}, SMALL, 8),
+    Trick("whole columns, batches of 100 rows", {"gar.stack.chunking.COLUMN_STEP": 1}, SMALL, 8),
     Trick(
         "transposed gradients, 1 feature",
         {"gar.stack.passes._is_transposed": lambda outputs, inputs: False},

@@ -32,7 +32,7 @@ from benchmarks.timing import best_of_turns
 from gar.registry import LOSSES
 from gar.search import RunContext, search
 from gar.stack import Models, StackData, TrainSettings, train
-from gar.stack.batches import models_in_chunk
+from gar.stack.chunking import models_in_chunk
 from gar.stack.objective import Labels, Objective, first_of_each_label
 from gar.stack.passes import ModelSpan
 

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from gar import GARRegressorCV
-from gar.estimators.presets import fold_predictions
+from gar.estimators.base import fold_predictions
 from gar.files import write_whole
 from gar.registry import LOSSES
 from gar_reproduction import published

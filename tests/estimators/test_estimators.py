@@ -287,7 +287,7 @@ X, Y = table(30)
         (lambda: quick(cv=31).fit(X, Y), "cv=31 folds are asked of n_samples=30 rows"),
         (lambda: quick(cv=1).fit(X, Y), "cv=1"),
         (lambda: quick(cv=GroupKFold(3)).fit(X, Y), r"cv=list\(splitter.split\(X, y, groups\)\)"),
-        (lambda: quick().fit(X, np.where(np.arange(30) < 2, Y, np.nan)), "a fold without a validation row that has a label"),
+        (lambda: quick().fit(X, np.where(np.arange(30) < 2, Y, np.nan)), "has no validation row with a label"),
         (lambda: quick().fit(X, np.ones(30)), "target 0 is 1 in all rows"),
         (lambda: GARRegressor().fit(X, np.full((30, 1), np.nan)), "target 0 has no label at all"),
         (lambda: GARRegressor(hidden_sizes="wide").fit(X, Y), "hidden_sizes='wide' is unknown"),

@@ -11,7 +11,7 @@ import torch
 
 from gar.errors import InputError
 from gar.stack import Fold, Models, Scaling, StackData, TrainSettings, batch_sizes, chunks, row_orders, train
-from gar.stack.batches import available_bytes
+from gar.stack.chunking import available_bytes
 from gar.stack.objective import first_of_each_label
 from tests.stack.plain import make_data
 
@@ -101,7 +101,7 @@ def test_bad_dtype_and_missing_validation() -> None:
         _ = history.final
     with pytest.raises(InputError, match="keep_best"):
         _ = history.best
-    with pytest.raises(InputError, match="history has splits"):
+    with pytest.raises(InputError, match="there are splits"):
         history.of("train", "mae")
 
 
@@ -209,10 +209,10 @@ def test_memory_is_asked_for_before_training(monkeypatch: pytest.MonkeyPatch) ->
     data = make_data()
     with pytest.raises(InputError, match=r"training needs about \d+\.\d GiB, but .* are free; use smaller hidden_sizes than"):
         train(data, Models(), TrainSettings(hidden_sizes=(10**6, 10**6), epochs=1, batch_size=20))
-    monkeypatch.setattr("gar.stack.batches.available_bytes", lambda: 1000)
+    monkeypatch.setattr("gar.stack.chunking.available_bytes", lambda: 1000)
     with pytest.raises(InputError, match=r"or fewer rows than 60"):
         train(data, Models(), SETTINGS)
-    monkeypatch.setattr("gar.stack.batches.available_bytes", lambda: None)
+    monkeypatch.setattr("gar.stack.chunking.available_bytes", lambda: None)
     train(data, Models(), SETTINGS)
 
 

@@ -8,15 +8,21 @@ import torch
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_array, check_consistent_length, check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from torch import Tensor
 
 from gar.errors import InputError
-from gar.estimators.presets import FoldScaling, check_labels, fold_predictions
 from gar.registry import LOSSES
-from gar.stack import Fold, StackData, StackedMLP
+from gar.stack import Fold, PeriodicFeatures, Scaling, StackData, StackedMLP
 from gar.validation import check_choice
 
 Split = tuple[np.ndarray, np.ndarray]
 """Row numbers of the training rows and of the validation rows."""
+
+BLOCK_ROWS = 4096
+"""Rows that are predicted at a time, so that periodic features of many rows do not fill the memory."""
+
+FoldScaling = tuple[Scaling | PeriodicFeatures | None, Scaling | None]
+"""How a fold transforms features, and how it scales labels."""
 
 
 class WeightedRows(NamedTuple):
@@ -87,6 +93,16 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
+def check_labels(labels: np.ndarray, names: Sequence[object]) -> None:
+    """Raise an error if a column of labels ``(rows, targets)`` is empty or constant."""
+    for name, column in zip(names, labels.T, strict=True):
+        known = column[~np.isnan(column)]
+        if len(known) == 0:
+            raise InputError(f"target {name} has no label at all; leave it out")
+        if np.all(known == known[0]):
+            raise InputError(f"target {name} is {known[0]:g} in all rows: there is nothing to learn; leave it out")
+
+
 def stack_data(rows: WeightedRows, splits: Sequence[Split] = (), *, scale_labels: bool = True) -> StackData:
     """Return a table in which every fold has its own merged rows, standardised with statistics of its training rows.
 
@@ -101,4 +117,20 @@ def stack_data(rows: WeightedRows, splits: Sequence[Split] = (), *, scale_labels
         if len(train) == 0:
             raise InputError(f"no row of fold {number} counts in training: all its sample_weight are zero")
     sample_weight = None if np.all(weight == 1) else weight
-    return StackData(x, y, folds, sample_weight=sample_weight, scale_features=True, scale_labels=scale_labels)
+    data = StackData(x, y, folds, sample_weight=sample_weight, scale_features=True, scale_labels=scale_labels)
+    for number, fold in enumerate(data.folds if splits else ()):
+        if data.count_labelled(fold.valid) == 0:
+            raise InputError(f"fold {number} has no validation row with a label and a weight; use fewer folds, or other splits")
+    return data
+
+
+def fold_predictions(networks: StackedMLP, index: int, scaling: FoldScaling, x: Tensor) -> Tensor:
+    """Return predictions ``(rows, targets)`` of one network in the units of the labels, for features ``x`` of the table.
+
+    They are computed in double precision, in which a row's prediction does not depend on the rows beside it.
+    """
+    network = StackedMLP(networks.layout, networks.weights[index : index + 1].double())
+    features, labels = scaling
+    blocks = torch.split(x.double(), BLOCK_ROWS)
+    predictions = torch.cat([network(rows if features is None else features.apply(rows)).predictions[0] for rows in blocks])
+    return predictions if labels is None else labels.undo(predictions)

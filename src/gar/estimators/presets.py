@@ -1,15 +1,12 @@
-"""Training on tables: presets, settings and checks that the estimators share with ``gar compare``."""
+"""Presets for training on tables, and the settings they stand for; shared by the estimators and ``gar compare``."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from gar.errors import InputError
-from gar.stack import PeriodicFeatures, Scaling, StackData, StackedMLP, TrainSettings
+from gar.stack import PeriodicFeatures, Scaling, StackData, TrainSettings
 from gar.validation import check_choice
 
 ESTIMATOR_PRESET: Mapping[str, Any] = {
@@ -51,22 +48,6 @@ SMALL, LARGE, LARGE_ROWS = NetworkSize(64, 16), NetworkSize(128, 24), 2000
 
 MAX_PERIODIC_FEATURES = 600
 """Most periodic features of a table: with many input features, each has fewer of them."""
-
-BLOCK_ROWS = 4096
-"""Rows that are predicted at a time, so that periodic features of many rows do not fill the memory."""
-
-FoldScaling = tuple[Scaling | PeriodicFeatures | None, Scaling | None]
-"""How a fold transforms features, and how it scales labels."""
-
-
-def check_labels(labels: np.ndarray, names: Sequence[object]) -> None:
-    """Raise an error if a column of labels ``(rows, targets)`` is empty or constant."""
-    for name, column in zip(names, labels.T, strict=True):
-        known = column[~np.isnan(column)]
-        if len(known) == 0:
-            raise InputError(f"target {name} has no label at all; leave it out")
-        if np.all(known == known[0]):
-            raise InputError(f"target {name} is {known[0]:g} in all rows: there is nothing to learn; leave it out")
 
 
 def encode_features(data: StackData, encoding: str | None, *, seed: int) -> StackData:
@@ -139,15 +120,3 @@ def widths(hidden_sizes: Any, *, features: int, rows: int) -> tuple[int, ...]:
     if hidden_sizes == "auto":
         return (network_size(rows).width,) * 3
     return (16, 32, 16, 8) if features <= 16 else (128, 256, 128, 64)
-
-
-def fold_predictions(networks: StackedMLP, index: int, scaling: FoldScaling, x: Tensor) -> Tensor:
-    """Return predictions ``(rows, targets)`` of one network in the units of the labels, for features ``x`` of the table.
-
-    They are computed in double precision, in which a row's prediction does not depend on the rows beside it.
-    """
-    network = StackedMLP(networks.layout, networks.weights[index : index + 1].double())
-    features, labels = scaling
-    blocks = torch.split(x.double(), BLOCK_ROWS)
-    predictions = torch.cat([network(rows if features is None else features.apply(rows)).predictions[0] for rows in blocks])
-    return predictions if labels is None else labels.undo(predictions)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from sklearn.model_selection import KFold, check_cv
 
-from gar.errors import InputError
+from gar.errors import InputError, whole_number
 from gar.estimators.base import NetworkRegressor, Split, WeightedRows, stack_data
 from gar.estimators.presets import ESTIMATOR_PRESET, PAPER_PRESET, encode_features, train_rows, train_settings
 from gar.registry import LOSSES, METRICS
@@ -221,6 +221,7 @@ class GARRegressorCV(NetworkRegressor):
         check_choice(self.refit, ("mean", "best"), "refit")
         if self.preset is not None:
             check_choice(self.preset, ("paper",), "preset")
+        whole_number(self.epochs, "epochs")
         for name in ("learning_rates", "weight_decays", "batch_sizes", "alphas"):
             if len(np.atleast_1d(getattr(self, name))) == 0:
                 raise InputError(f"{name} is empty; give at least one value to try")
@@ -243,8 +244,6 @@ class GARRegressorCV(NetworkRegressor):
     def _supported_scoring(self, data: StackData) -> str:
         """Return ``scoring``, or MAE if a fold is too small for it: two points on any rising line are perfectly correlated."""
         fewest = min(data.count_labelled(fold.valid) for fold in data.folds)
-        if fewest == 0:
-            raise InputError(f"cv={self.cv} makes a fold without a validation row that has a label and a weight; use fewer folds")
         if fewest >= _MIN_VALIDATION_ROWS or not METRICS[self.scoring].larger_is_better:
             return self.scoring
         warnings.warn(
@@ -267,7 +266,7 @@ class GARRegressorCV(NetworkRegressor):
 
     def _halve(self, tables: Tables, seed: int, device: torch.device) -> list[Rung]:
         """Train the candidates by successive halving; the last rung has the finalists, which share one encoding."""
-        epochs, candidates = int(self._hyperparameters["epochs"]), self._candidates(tables)
+        epochs, candidates = self._hyperparameters["epochs"], self._candidates(tables)
         train_sizes = [len(fold.train) for fold in next(iter(tables.values())).folds]
         every_fold = range(len(train_sizes))
         trial = partial(self._train, tables, seed, device)
@@ -312,6 +311,7 @@ class GARRegressorCV(NetworkRegressor):
         given = {name: self._hyperparameters[name] for name in ("hidden_sizes", "activation", "epochs", "optimizer", "schedule")}
         given |= {"loss": self.loss, "loss_options": self.loss_options, "features": data.x.shape[1], "rows": train_rows(data)}
         given |= {"encoding": candidates[0].encoding, "batch_size": candidates[0].batch_size, **more}
+        settings = train_settings(**given)
         _, _, rates, decays, parameters = zip(*candidates, strict=True)
         models = Models(
             fold=np.repeat(folds, len(candidates)),
@@ -321,7 +321,7 @@ class GARRegressorCV(NetworkRegressor):
             parameter=None if parameters[0] is None else np.tile(parameters, len(folds)),
         )
         context = RunContext(workers=1 if self.n_jobs is None else self.n_jobs, progress=self.verbose)
-        return models, search(data, models, train_settings(**given), context=context, device=device)
+        return models, search(data, models, settings, context=context, device=device)
 
     def _set_results(self, rungs: list[Rung]) -> Candidate:
         """Report the scores of all candidates, each from the last rung that it reached, and return the best one."""

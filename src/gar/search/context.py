@@ -81,20 +81,13 @@ class RunContext:
         """Return the same context with another text before the progress line."""
         return replace(self, label=label)
 
-    @contextmanager
-    def show_progress(self, total: int, done: int, metric: str) -> "Iterator[Progress]":
+    def show_progress(self, total: int, done: int, metric: str) -> "closing[Progress]":
         """Show a progress line, if wanted, until the context ends."""
-        with closing(Progress(sys.stderr if self.progress else None, total, done, metric, label=self.label)) as line:
-            yield line
+        return closing(Progress(sys.stderr if self.progress else None, total, done, metric, label=self.label))
 
-    @contextmanager
-    def stopwatch(self, key: str) -> "Iterator[Stopwatch]":
+    def stopwatch(self, key: str) -> "closing[Stopwatch]":
         """Count the seconds of a search in a file beside its records; a continued search counts on from its earlier part."""
-        watch = Stopwatch(None if self.records is None else Path(self.records) / f"{key[:16]}.seconds")
-        try:
-            yield watch
-        finally:
-            watch.stop()
+        return closing(Stopwatch(None if self.records is None else Path(self.records) / f"{key[:16]}.seconds"))
 
 
 ALONE = RunContext()
@@ -209,7 +202,7 @@ class Stopwatch:
         """Return the seconds of this and earlier parts."""
         return self._before + time.monotonic() - self._start
 
-    def stop(self) -> None:
+    def close(self) -> None:
         """Write the count."""
         if self._file is not None and self._file.parent.is_dir():
             write_whole(self._file, f"{self.seconds:.3f}".encode())
@@ -312,5 +305,5 @@ def best_score(metrics: np.ndarray, metric: str) -> float:
     values = metrics[:, :, SPLITS.index("valid"), METRICS[metric].index]
     values = values[np.isfinite(values)]
     if values.size == 0:
-        return float("nan")
+        return math.nan
     return float(values.max() if METRICS[metric].larger_is_better else values.min())

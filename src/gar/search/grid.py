@@ -1,8 +1,7 @@
 """The search of a grid: read what is recorded, train what is missing, chunk by chunk, on a pool of workers."""
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
@@ -10,10 +9,9 @@ from torch import Tensor
 
 from gar.errors import whole_number
 from gar.search.context import ALONE, RunContext, WorkerPool, best_score, one_thread
-from gar.search.records import Records
+from gar.search.records import H, Records, RecordStore, read_records
 from gar.stack import History, Models, Observer, StackData, StackedMLP, TrainSettings, chunks, train
-from gar.stack.batches import check_memory
-from gar.stack.training import check_training
+from gar.stack.chunking import check_memory, check_training
 
 _ROUNDS = 2
 """Chunks that each of several workers gets at least, if they are not too small: a slow one then holds up the others for half as
@@ -62,10 +60,10 @@ def search(
     """
     if chunk_size is not None:
         whole_number(chunk_size, "chunk_size")
+    distinct, order = _distinct(models)
     check_training(data, models, settings, dtype)
     with context.worker_pool() as pool:
         check_memory(data, models, settings, dtype=dtype, chunk_size=chunk_size, workers=pool.size_here)
-        distinct, order = _distinct(models)
         history = History.empty(settings.layout(data), len(distinct), settings, dtype=dtype)
         store = None if context.records is None else Records(context.records, data, settings, device=device, dtype=dtype)
         missing = np.arange(len(distinct)) if store is None else read_records(store, distinct, history)
@@ -73,26 +71,6 @@ def search(
         job = Job(settings, device, dtype)
         train_chunks(train_chunk, job, data, distinct, plan, history, store, settings.monitor, pool, context)
     return history if len(distinct) == len(models) else history.take(order)
-
-
-class SearchHistory(Protocol):
-    """Metrics of the models of a search, into which those of finished models are entered."""
-
-    metrics: np.ndarray
-
-    def __len__(self) -> int: ...
-    def take(self, indices: np.ndarray, /) -> Self: ...
-    def put(self, indices: np.ndarray, part: Self, /) -> None: ...
-
-
-H = TypeVar("H", bound=SearchHistory)
-
-
-class RecordStore(Protocol[H]):
-    """Records of finished models on disk, as :class:`gar.search.records.Records`."""
-
-    def read(self) -> Iterator[tuple[list[Hashable], H]]: ...
-    def write(self, models: Any, history: H, /) -> None: ...
 
 
 def train_chunks(
@@ -129,16 +107,6 @@ def _distinct(models: Models) -> tuple[Models, np.ndarray]:
     rank: dict[Hashable, int] = {}
     order = np.array([rank.setdefault(key, len(rank)) for key in models.identities()], dtype=np.int64)
     return models.take(np.unique(order, return_index=True)[1]), order
-
-
-def read_records(store: RecordStore[H], models: Models, history: H) -> np.ndarray:
-    """Enter what is recorded into the history, and return the indices of models that are not."""
-    missing = {key: index for index, key in enumerate(models.identities())}
-    for keys, part in store.read():
-        rows = [row for row, key in enumerate(keys) if key in missing]
-        indices = [missing.pop(keys[row]) for row in rows]
-        history.put(np.array(indices, dtype=np.int64), part.take(np.array(rows, dtype=np.int64)))
-    return np.array(list(missing.values()), dtype=np.int64)
 
 
 def _cut(

@@ -11,10 +11,10 @@ from collections.abc import Hashable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from gar import __version__
 from gar.errors import InputError
@@ -87,7 +87,7 @@ class Records:
     def write(self, models: Models, history: History) -> None:
         """Write the history of these models."""
         columns = {f"model.{name}": column for name, column in models.columns().items()}
-        values = {f"history.{name}": value for name, value in _arrays(history).items()}
+        values = {f"history.{name}": np.asarray(value) for name, value in history.arrays().items()}
         self._files.write(fingerprint((self.run, models.identities()))[:NAME_DIGITS], columns | values)
 
     def _decode(self, arrays: dict[str, np.ndarray]) -> tuple[list[Hashable], History]:
@@ -99,19 +99,42 @@ class Records:
         except (TypeError, ValueError) as error:
             raise DamagedError(f"its models cannot be read: {error}") from error
         history = History.empty(self._layout, len(keys), self._settings, dtype=self._dtype)
-        for name, value in _arrays(history).items():
-            stored = arrays.get(f"history.{name}")
+        for name, values in history.arrays().items():
+            value, stored = np.asarray(values), arrays.get(f"history.{name}")
             if stored is None or stored.shape != value.shape or stored.dtype != value.dtype:
                 raise DamagedError(f"its {name} is missing or of the wrong shape")
-            value[...] = stored
+            value[...] = stored  # np.asarray shares memory with the history
         return keys, history
 
 
-def _arrays(history: History) -> dict[str, np.ndarray]:
-    """Return all arrays and tensors of a history by name, sharing its memory."""
-    values = {field.name: getattr(history, field.name) for field in fields(history)}
-    arrays = {name: value.numpy() if isinstance(value, Tensor) else value for name, value in values.items()}
-    return {name: value for name, value in arrays.items() if isinstance(value, np.ndarray)}
+class SearchHistory(Protocol):
+    """Metrics of the models of a search, into which those of finished models are entered."""
+
+    metrics: np.ndarray
+
+    def __len__(self) -> int: ...
+    def take(self, indices: np.ndarray, /) -> Self: ...
+    def put(self, indices: np.ndarray, part: Self, /) -> None: ...
+
+
+H = TypeVar("H", bound=SearchHistory)
+
+
+class RecordStore(Protocol[H]):
+    """Records of finished models on disk, as :class:`gar.search.records.Records`."""
+
+    def read(self) -> Iterator[tuple[list[Hashable], H]]: ...
+    def write(self, models: Any, history: H, /) -> None: ...
+
+
+def read_records(store: RecordStore[H], models: Models, history: H) -> np.ndarray:
+    """Enter what is recorded into the history, and return the indices of models that are not."""
+    missing = {key: index for index, key in enumerate(models.identities())}
+    for keys, part in store.read():
+        rows = [row for row, key in enumerate(keys) if key in missing]
+        indices = [missing.pop(keys[row]) for row in rows]
+        history.put(np.array(indices, dtype=np.int64), part.take(np.array(rows, dtype=np.int64)))
+    return np.array(list(missing.values()), dtype=np.int64)
 
 
 class RecordFolder:

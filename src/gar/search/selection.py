@@ -7,7 +7,8 @@ import numpy as np
 
 from gar.errors import InputError
 from gar.registry import METRICS
-from gar.stack import SPLITS, Models
+from gar.stack import Models
+from gar.stack.history import metric_column
 
 _PRECEDENCE = ("seed", "learning_rate", "weight_decay", "parameter")
 """Of two models with equal scores, the one that is smaller in the first of these in which they differ wins."""
@@ -47,10 +48,7 @@ class Selection:
 
     def of(self, split: str, metric: str) -> np.ndarray:
         """Return one metric of the winners on one split, ``(F,)``."""
-        if split not in SPLITS or metric not in METRICS:
-            raise InputError(f"a selection has splits {SPLITS} and metrics {tuple(METRICS)}, not {split!r} and {metric!r}")
-        values: np.ndarray = self.values[:, SPLITS.index(split), METRICS[metric].index]
-        return values
+        return metric_column(self.values, split, metric)
 
     def mean(self, split: str, metric: str) -> float:
         """Return the mean over folds."""

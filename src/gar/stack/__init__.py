@@ -4,12 +4,12 @@ Every model gives the numbers it would give alone: a stack equals as many plain 
 ``torch.optim``. Models that diverge leave the stack without any effect on the others.
 """
 
-from gar.stack.batches import batch_sizes, chunks, row_orders
+from gar.stack.chunking import batch_sizes, chunks
 from gar.stack.data import SPLITS, Fold, PeriodicFeatures, Scaling, StackData
 from gar.stack.history import History
 from gar.stack.network import Layout, Output, StackedMLP
 from gar.stack.settings import Models, TrainSettings
-from gar.stack.training import Observer, train
+from gar.stack.training import Observer, row_orders, train
 
 __all__ = [
     "SPLITS",

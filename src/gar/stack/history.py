@@ -67,10 +67,7 @@ class History:
 
     def of(self, split: str, metric: str) -> np.ndarray:
         """Return one metric on one split, ``(G, epochs)``."""
-        if split not in SPLITS or metric not in METRICS:
-            raise InputError(f"history has splits {SPLITS} and metrics {tuple(METRICS)}, not {split!r} and {metric!r}")
-        values: np.ndarray = self.metrics[:, :, SPLITS.index(split), METRICS[metric].index]
-        return values
+        return metric_column(self.metrics, split, metric)
 
     @property
     def best(self) -> StackedMLP:
@@ -86,21 +83,28 @@ class History:
             raise InputError("the final weights were not kept; train with TrainSettings(keep_final=True)")
         return StackedMLP(self.layout, self.final_weights)
 
+    def arrays(self) -> dict[str, np.ndarray | Tensor]:
+        """Return all arrays and tensors, which have one row per model, by name."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in values.items() if isinstance(value, np.ndarray | Tensor)}
+
     def take(self, indices: np.ndarray) -> "History":
         """Return the history of the models at these indices, in this order."""
-        values: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
-        for name, value in values.items():
-            if isinstance(value, np.ndarray | Tensor):
-                values[name] = value[indices]
+        values: dict[str, Any] = {name: value[indices] for name, value in self.arrays().items()}
         return replace(self, **values)
 
     def put(self, indices: np.ndarray, part: "History") -> None:
         """Enter the history of some models, which were trained apart, at their indices in this one."""
-        for name in ("metrics", "epochs_run", "failed_epoch", "best_epoch"):
-            getattr(self, name)[indices] = getattr(part, name)
-        for whole, weights in ((self.best_weights, part.best_weights), (self.final_weights, part.final_weights)):
-            if whole is not None and weights is not None:
-                whole[torch.from_numpy(indices)] = weights
+        for name, value in self.arrays().items():
+            value[indices] = getattr(part, name)
+
+
+def metric_column(values: np.ndarray, split: str, metric: str) -> np.ndarray:
+    """Return one metric on one split of values ``(..., splits, metrics)``."""
+    if split not in SPLITS or metric not in METRICS:
+        raise InputError(f"there are splits {SPLITS} and metrics {tuple(METRICS)}, not {split!r} and {metric!r}")
+    column: np.ndarray = values[..., SPLITS.index(split), METRICS[metric].index]
+    return column
 
 
 class HistoryRecorder:
@@ -153,15 +157,14 @@ class _BestEpoch:
     """The best validation score so far by one metric, and its epoch, for every model."""
 
     def __init__(self, models: int, metric: str) -> None:
-        self._column, larger_is_better = METRICS[metric].index, METRICS[metric].larger_is_better
-        self._is_better = np.greater if larger_is_better else np.less
-        self._score = np.full(models, -np.inf if larger_is_better else np.inf)
+        self._metric, self._sign = metric, METRICS[metric].sign
+        self._score = np.full(models, -np.inf)  # larger is better
         self.epoch = np.full(models, -1)
 
     def update(self, indices: np.ndarray, metrics: np.ndarray, epoch: int) -> np.ndarray:
         """Return which of the models at ``indices`` improved."""
-        score = metrics[:, SPLITS.index("valid"), self._column]
-        improved: np.ndarray = self._is_better(score, self._score[indices])
+        score = self._sign * metric_column(metrics, "valid", self._metric)
+        improved: np.ndarray = score > self._score[indices]
         self._score[indices[improved]] = score[improved]
         self.epoch[indices[improved]] = epoch
         return improved

@@ -40,11 +40,6 @@ class Slopes(NamedTuple):
         return Slopes(torch.cat(loss), by_prediction, by_feature)
 
 
-def check_parameter_of(name: str, parameter: object) -> None:
-    if parameter is not None and LOSSES[name].parameter is None:
-        raise InputError(f"loss={name!r} has no parameter to tune, but models have one; leave parameter out")
-
-
 class _LossPart(NamedTuple):
     """Neighbouring models, their loss, and how they see the labels of the sources."""
 
@@ -73,7 +68,6 @@ class Objective:
     ) -> None:
         self._name, self._parameter, self._nan_policy, self._options = name, parameter, nan_policy, dict(options or {})
         self.spec = LOSSES[name]
-        check_parameter_of(name, parameter)
         self.needs_distinct = self.spec.needs_distinct_labels
         self._parts = self._split(spans, device)
         of_predictions = self.spec.stacked and self.spec.inputs == ("pred",)

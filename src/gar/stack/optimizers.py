@@ -7,7 +7,7 @@ a gradient stay unchanged, and count their steps from their own first one.
 import math
 from collections import defaultdict
 from collections.abc import Hashable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -27,16 +27,7 @@ class Step(NamedTuple):
     number: int
 
 
-class StackedOptimizer(Protocol):
-    """Updates weights in place, and may have a state of the same shape."""
-
-    def step(self, weights: Tensor, step: Step) -> None: ...
-
-    def select(self, indices: Tensor) -> None:
-        """Continue with the models at these indices only."""
-
-
-def build_optimizer(settings: TrainSettings, weights: Tensor) -> StackedOptimizer:
+def build_optimizer(settings: TrainSettings, weights: Tensor) -> "StackedSGD | StackedAdam":
     """Return the optimizer that the settings name."""
     if settings.optimizer == "sgd":
         return StackedSGD(weights, momentum=settings.momentum)
@@ -51,12 +42,14 @@ class StackedSGD:
         self._average = torch.zeros_like(weights)
 
     def step(self, weights: Tensor, step: Step) -> None:
+        """Update the weights in place."""
         weight, average = weights[step.models, step.columns], self._average[step.models, step.columns]
         step.gradient.addcmul_(weight, step.decay)
         torch.add(step.gradient, average, alpha=self._momentum, out=average)
         weight.addcmul_(average, step.rate, value=-1.0)
 
     def select(self, indices: Tensor) -> None:
+        """Continue with the models at these indices only."""
         self._average = self._average[indices]
 
 

@@ -1,11 +1,12 @@
 """Forward and backward through a stack, written out by hand: no graph is recorded and no buffer allocated twice.
 
 Activations have shape ``(G, width, columns)``, a column being a row of the table; the number of columns is a multiple of
-``COLUMN_STEP``. Columns beyond the batch hold zeros on the way in and get a zero gradient on the way back, so they add nothing.
+:data:`gar.stack.chunking.COLUMN_STEP`. Columns beyond the batch hold zeros on the way in and get a zero gradient on the way back,
+so they add nothing.
 """
 
 import sys
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -15,18 +16,9 @@ from gar.stack.network import ALIGNMENT, GATE_GAIN, LayerViews, Layout
 
 # ---- Bit-exactness: a model's numbers do not depend on its index in the stack, nor on the number of models (docs/bit-exactness.md)
 
-COLUMN_STEP = 32
-"""Every row of activations fills whole vector registers: no model meets the scalar remainder loop of a kernel, whose last
-bit may differ."""
-
 MODEL_STEP = 16
 """Models that share one matrix product do so in groups of this size, the last one padded with zeros, so that the shape of a product
 does not depend on the number of models."""
-
-
-def whole_columns(rows: int) -> int:
-    """Return the number of columns that hold this many rows: the next multiple of :data:`COLUMN_STEP`."""
-    return -(-rows // COLUMN_STEP) * COLUMN_STEP
 
 
 def padded(gradient: Tensor, columns: int) -> Tensor:
@@ -164,7 +156,7 @@ class Block:
         gathers = few and len(spans) > 1 and not self._has_single_output
         self._sources = torch.tensor(sources, device=weights.values.device) if gathers else None
         self._first = shared.first[:count]
-        self._activations: list[_Activation] = [
+        self._activations = [
             _Silu(raw, layer) if layout.activation == "silu" else _Elu(layer, spare)
             for raw, layer, spare in zip(before, layers, shared.spare_of(count), strict=False)
         ]
@@ -265,23 +257,16 @@ class _SharedBuffers:
         return memory.flatten()[: models * width * self.columns].view(models, width, self.columns)
 
 
-class _Activation(Protocol):
-    """Activation of a hidden layer: reads ``before``, the result of the matrix product, and writes the layer."""
-
-    before: Tensor
-
-    def forward(self) -> None: ...
-
-    def backward(self, gradient: Tensor) -> Tensor:
-        """Return the gradient of the input, in the memory of the gradient of the output."""
-
-
 _SATURATED = -50.0
 """Below this ``expm1`` is -1 to the last bit of a double; numpy takes a slow path for numbers far below."""
 
 
 class _Elu:
-    """ELU in place, ``max(z, expm1(min(z, 0)))``: the two arguments of the maximum cross at zero."""
+    """ELU in place, ``max(z, expm1(min(z, 0)))``: the two arguments of the maximum cross at zero.
+
+    Like :class:`_Silu`, it reads ``before``, the result of a matrix product, and writes the gradient of its input over that of its
+    output.
+    """
 
     def __init__(self, layer: Tensor, spare: Tensor) -> None:
         self.before, self._spare = layer, spare

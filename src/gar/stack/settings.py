@@ -253,15 +253,12 @@ class TrainSettings:
             raise InputError(f"finetune_loss={self.finetune_loss!r} does not train the head; choose a loss of predictions: 'mae'")
         if "features" in self.spec.inputs and not self.hidden_sizes:
             raise InputError(f"loss={self.loss!r} works on features, but hidden_sizes is empty; add a hidden layer: (16,)")
-        if self.pretrain_epochs is None:
-            return
-        if not self.is_two_phase:
+        if not self.is_two_phase and self.pretrain_epochs is not None:
             raise InputError(f"pretrain_epochs={self.pretrain_epochs} is for losses of features alone, not for {self.loss!r}")
-        if not 0 <= self.pretrain_epochs <= self.epochs:
+        if self.first_phase_epochs > self.epochs:
             raise InputError(f"pretrain_epochs={self.pretrain_epochs} is out of range; expected 0 to epochs={self.epochs}")
 
     def _check_loss_options(self) -> None:
-        known = self.spec.options - {"nan_policy", "process_group", "generator"}
         for name in self.loss_options:
-            if name not in known:
+            if name not in (known := self.spec.options - {"nan_policy", "process_group", "generator"}):
                 raise InputError(f"loss_options has {name!r}, but {self.loss!r} takes {', '.join(sorted(known)) or 'none'}")

@@ -1,7 +1,7 @@
 """Training: many models, one program. :func:`train` is the loop, read from top to bottom."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -9,16 +9,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gar.errors import InputError
 from gar.metrics import Evaluator
-from gar.registry import METRICS
-from gar.stack.batches import Batch, Batches, check_memory, chunks
+from gar.registry import LOSSES, METRICS, LossSpec
+from gar.stack.chunking import check_memory, check_training, chunks, fold_batch_sizes, whole_columns
 from gar.stack.data import SPLITS, Fold, StackData
 from gar.stack.history import History, HistoryRecorder
 from gar.stack.network import StackedMLP, initial_weights
-from gar.stack.objective import Labels, Objective, Slopes, check_parameter_of, first_of_each_label
+from gar.stack.objective import Labels, Objective, first_of_each_label
 from gar.stack.optimizers import Step, build_optimizer
-from gar.stack.passes import ModelSpan, Workspace, padded, whole_columns
+from gar.stack.passes import ModelSpan, Workspace, padded
 from gar.stack.settings import Models, TrainSettings
 from gar.validation import NanPolicy
 
@@ -72,32 +71,6 @@ def train(
     return history
 
 
-def check_training(data: StackData, models: Models, settings: TrainSettings, dtype: torch.dtype) -> None:
-    """Raise an error for everything that can be wrong, before anything is trained."""
-    if dtype not in (torch.float32, torch.float64):
-        raise InputError(f"dtype={dtype} is not supported; use torch.float32 or torch.float64")
-    folds = np.unique(models.fold).tolist()
-    for fold in folds:
-        if fold >= len(data.folds):
-            raise InputError(f"a model asks for fold {fold}, but data has {len(data.folds)}; use folds 0 to {len(data.folds) - 1}")
-        rows = len(data.folds[fold].train)
-        if settings.drop_last and rows < settings.batch_size:
-            raise InputError(
-                f"fold {fold} has {rows} training rows, fewer than batch_size={settings.batch_size}, and drop_last would drop them "
-                f"all; use batch_size={rows} or less, or drop_last=False"
-            )
-    check_parameter_of(settings.loss, models.parameter)
-    if models.parameter is not None and settings.spec.parameter in settings.loss_options:
-        raise InputError(f"{settings.spec.parameter} is given to the models and in loss_options; leave it out of loss_options")
-    if settings.keep_best is None and settings.patience is None:
-        return
-    for fold in folds:
-        if data.count_labelled(data.folds[fold].valid) == 0:
-            raise InputError(
-                f"fold {fold} has no validation labels that count, which keep_best and patience need; give it some or turn them off"
-            )
-
-
 def _for_chunk(observe: Observer | None, indices: np.ndarray) -> Observer | None:
     """Return an observer that translates indices within a chunk to indices among all models."""
     if observe is None:
@@ -110,14 +83,14 @@ def _train_chunk(
 ) -> History:
     """Train one chunk: models of one (fold, seed) are neighbours, and all have batches of equal sizes."""
     evaluation = Evaluation(data, sorted(set(models.fold.tolist())), like)
-    stack = ActiveStack(data, models, settings, evaluation.columns, like)
+    stack = ActiveStack(data, models, settings, like)
     batches = Batches(data, stack.sources, settings, like)
     recorder = HistoryRecorder(History.empty(stack.layout, len(models), settings, dtype=like.dtype), settings)
     for epoch in range(settings.epochs):
         if epoch == settings.first_phase_epochs:
             stack.start_finetuning()
         finite = stack.train_epoch(batches, settings.rate_factor(epoch))
-        predictions = evaluation.predict(stack.evaluation_space)
+        predictions = evaluation.predict(stack.workspace(evaluation.columns, training=False))
         finite &= all_finite(stack.weights) & all_finite(predictions)
         recorder.record(epoch, evaluation.metrics(predictions, stack.fold_spans), finite.cpu().numpy(), stack.weights)
         if observe is not None:
@@ -142,32 +115,41 @@ class ActiveStack:
     """The models in training, with weights, optimizer state and buffers. Models leave by :meth:`select`, without effect on the
     others."""
 
-    def __init__(self, data: StackData, models: Models, settings: TrainSettings, evaluation_columns: int, like: Tensor) -> None:
-        self.layout = settings.layout(data)
+    def __init__(self, data: StackData, models: Models, settings: TrainSettings, like: Tensor) -> None:
+        self.layout, self._settings = settings.layout(data), settings
         self.sources, self.folds = sorted(set(models.sources)), sorted(set(models.fold.tolist()))
-        self._settings, self._evaluation_columns = settings, evaluation_columns
         self._nan_policy: NanPolicy = "omit" if data.has_missing_labels else "propagate"
         weights = initial_weights(self.layout, models.seed.tolist(), dtype=like.dtype).to(like.device)
         self._optimizer = build_optimizer(settings, weights)
         self._step_counts = Counter[int]()
-        self._allocate(models, weights)
+        self._set_models(models, weights)
         parameter = None if models.parameter is None else torch.as_tensor(models.parameter).to(like)
-        self._objective = self._new_objective(settings.loss, parameter, settings.loss_options)
+        self._set_loss(settings.loss, parameter, settings.loss_options)
 
-    def _allocate(self, models: Models, weights: Tensor) -> None:
-        """Set models and weights, and allocate buffers for this number of models."""
+    def _set_models(self, models: Models, weights: Tensor) -> None:
         self._models, self.weights = models, weights
         self._rate, self._decay = (
             torch.as_tensor(values).to(weights).unsqueeze(1) for values in (models.learning_rate, models.weight_decay)
         )
         self._source_spans = _spans([self.sources.index(source) for source in models.sources])
         self.fold_spans = _spans([self.folds.index(fold) for fold in models.fold.tolist()])
-        self._workspaces: dict[int, Workspace] = {}
-        self.evaluation_space = Workspace(self.layout, weights, self.fold_spans, self._evaluation_columns, training=False)
+        self._workspaces: dict[tuple[int, bool], Workspace] = {}
 
-    def _new_objective(self, loss: str, parameter: Tensor | None, options: Mapping[str, Any]) -> Objective:
+    def _set_loss(self, loss: str, parameter: Tensor | None, options: Mapping[str, Any]) -> None:
         device, policy = self.weights.device, self._nan_policy
-        return Objective(loss, parameter, self._source_spans, device=device, nan_policy=policy, options=options)
+        self._objective = Objective(loss, parameter, self._source_spans, device=device, nan_policy=policy, options=options)
+        self._trained_columns = self._columns_trained_by(LOSSES[loss])
+
+    def _columns_trained_by(self, spec: LossSpec) -> list[slice]:
+        """Return the columns of the weights that a loss trains. With two phases the head is apart: it has its own step count."""
+        if not self._settings.is_two_phase:
+            return [slice(0, self.layout.length)]
+        encoder = slice(0, self.layout.head_start)
+        return [encoder, slice(self.layout.head_start, self.layout.length)] if "pred" in spec.inputs else [encoder]
+
+    def start_finetuning(self) -> None:
+        """Start the second phase: another loss, which trains the head too."""
+        self._set_loss(self._settings.finetune_loss, None, {})
 
     def __len__(self) -> int:
         return len(self._models)
@@ -176,14 +158,18 @@ class ActiveStack:
         """Continue with the models at these indices only."""
         index = torch.from_numpy(indices).to(self.weights.device)
         self._optimizer.select(index)
-        self._allocate(self._models.take(indices), self.weights[index])
+        self._set_models(self._models.take(indices), self.weights[index])
         self._objective = self._objective.keep(index, self._source_spans)
 
-    def start_finetuning(self) -> None:
-        """Start the second phase: another loss, which trains the head too."""
-        self._objective = self._new_objective(self._settings.finetune_loss, None, {})
+    def workspace(self, columns: int, *, training: bool) -> Workspace:
+        """Return the buffers for this many columns: of every source in training, else of every fold; allocated once."""
+        key = columns, training
+        if key not in self._workspaces:
+            spans = self._source_spans if training else self.fold_spans
+            self._workspaces[key] = Workspace(self.layout, self.weights, spans, columns, training=training)
+        return self._workspaces[key]
 
-    def train_epoch(self, batches: Batches, rate_factor: float) -> Tensor:
+    def train_epoch(self, batches: "Batches", rate_factor: float) -> Tensor:
         """Train on all batches once; return whether all losses of a model were finite, ``(G,)``."""
         total = self.weights.new_zeros(len(self))
         rate = self._rate * rate_factor
@@ -191,39 +177,26 @@ class ActiveStack:
             total += self._train_step(batch, rate)
         return total.isfinite()  # a sum is finite only if all its terms are
 
-    def _train_step(self, batch: Batch, rate: Tensor) -> Tensor:
+    def _train_step(self, batch: "Batch", rate: Tensor) -> Tensor:
         """Do forward, loss, backward and a step of the optimizer; return the losses ``(G,)``."""
-        columns = whole_columns(batch.rows)
-        if columns not in self._workspaces:
-            self._workspaces[columns] = Workspace(self.layout, self.weights, self._source_spans, columns, training=True)
-        space = self._workspaces[columns]
+        columns, rows = whole_columns(batch.rows), slice(0, batch.rows)
+        space = self.workspace(columns, training=True)
         space.forward(batch.x)
-        loss, *gradients = self._loss_gradients(space, batch)
-        parts = self._trained_columns(head=gradients[0] is not None)
-        for part in parts:
-            self._step_counts[part.start] += 1
+        target, weight = batch.y[:, :, rows].mT, None if batch.weight is None else batch.weight[:, rows]
+        distinct = first_of_each_label(target, weight) if self._objective.needs_distinct else None
+        features = space.hidden[-1] if space.hidden else space.predictions
+        labels = Labels(target, weight, distinct)
+        loss, *gradients = self._objective(space.predictions[:, :, rows].mT, features[:, :, rows].mT, labels)
         by_prediction, by_feature = (None if gradient is None else padded(gradient, columns) for gradient in gradients)
+        for part in self._trained_columns:
+            self._step_counts[part.start] += 1
         for block in space.blocks:
             block.backward(batch.x, by_prediction, by_feature)
-            for part in parts:
+            for part in self._trained_columns:
                 gradient, here = block.gradients.values[:, part], block.models
                 step = Step(here, part, gradient, rate[here], self._decay[here], self._step_counts[part.start])
                 self._optimizer.step(self.weights, step)
         return loss
-
-    def _loss_gradients(self, space: Workspace, batch: Batch) -> Slopes:
-        rows = slice(0, batch.rows)
-        target, weight = batch.y[:, :, rows].mT, None if batch.weight is None else batch.weight[:, rows]
-        distinct = first_of_each_label(target, weight) if self._objective.needs_distinct else None
-        features = space.hidden[-1] if space.hidden else space.predictions
-        return self._objective(space.predictions[:, :, rows].mT, features[:, :, rows].mT, Labels(target, weight, distinct))
-
-    def _trained_columns(self, *, head: bool) -> list[slice]:
-        """Return the columns of the weights that are trained. With two phases the head is apart: it has its own step count."""
-        if not self._settings.is_two_phase:
-            return [slice(0, self.layout.length)]
-        encoder = slice(0, self.layout.head_start)
-        return [encoder, slice(self.layout.head_start, self.layout.length)] if head else [encoder]
 
 
 def _spans(sources: list[int]) -> tuple[ModelSpan, ...]:
@@ -234,6 +207,86 @@ def _spans(sources: list[int]) -> tuple[ModelSpan, ...]:
         spans.append(ModelSpan(start, stop, source))
         start = stop
     return tuple(spans)
+
+
+class Batch(NamedTuple):
+    """A mini-batch of every source: ``x (sources, features, columns)``, ``y (sources, targets, columns)``, weights
+    ``(sources, columns)`` or None. The first ``rows`` columns count; the rest is zero."""
+
+    x: Tensor
+    y: Tensor
+    weight: Tensor | None
+    rows: int
+
+
+class Batches:
+    """The mini-batches of several sources ``(fold, seed)``, which have equal batch sizes."""
+
+    def __init__(self, data: StackData, sources: list[tuple[int, int]], settings: TrainSettings, like: Tensor) -> None:
+        self.sizes = fold_batch_sizes(data, sources[0][0], settings)
+        rows = {fold: _TrainRows(data, data.folds[fold], like) for fold, _ in sources}
+        self._sources = [_Source(rows[fold], fold, seed, self.sizes) for fold, seed in sources]
+        columns = sum(map(whole_columns, self.sizes))
+        self._x, self._y = (like.new_empty(len(sources), width, columns) for width in (data.inputs, data.y.shape[1]))
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Yield the batches of the next epoch, in the memory of the last epoch's."""
+        pairs, x, y = [(source.rows, source.next_order()) for source in self._sources], self._x, self._y
+        for index, (rows, order) in enumerate(pairs):
+            torch.index_select(rows.x, 1, order, out=x[index])
+            torch.index_select(rows.y, 1, order, out=y[index])
+        weights = [rows.weight.index_select(0, order) for rows, order in pairs if rows.weight is not None]
+        weight = torch.stack(weights) if weights else None
+        start = 0
+        for size in self.sizes:
+            stop = start + whole_columns(size)
+            yield Batch(x[:, :, start:stop], y[:, :, start:stop], None if weight is None else weight[:, start:stop], size)
+            start = stop
+
+
+class _TrainRows:
+    """Features, labels and weights of a fold's training rows, a column for each; a last column of zeros pads batches."""
+
+    def __init__(self, data: StackData, fold: Fold, like: Tensor) -> None:
+        x, y = data.scaled_rows(fold, fold.train, like)
+        self.x, self.y = (_with_zero_row(values).T.contiguous() for values in (x, y))
+        weight = data.sample_weight
+        self.weight = None if weight is None else _with_zero_row(weight[torch.from_numpy(fold.train)].to(like))
+
+
+def _with_zero_row(values: Tensor) -> Tensor:
+    return torch.cat([values, values.new_zeros(1, *values.shape[1:])])
+
+
+class _Source:
+    """The training rows of one ``(fold, seed)``, shuffled anew in every epoch."""
+
+    def __init__(self, rows: _TrainRows, fold: int, seed: int, sizes: tuple[int, ...]) -> None:
+        self.rows = rows
+        self._padding = rows.x.shape[1] - 1
+        self._orders = row_orders(seed, fold, self._padding)
+        starts = np.cumsum([0, *map(whole_columns, sizes)])
+        self._columns = np.concatenate([start + np.arange(size) for start, size in zip(starts, sizes, strict=False)])
+        """Columns that rows are copied to, batch after batch; each batch begins at a multiple of the column step."""
+        self._used, self._total = sum(sizes), int(starts[-1])
+
+    def next_order(self) -> Tensor:
+        """Return the row indices of all batches of the next epoch, one after another, each padded to whole columns."""
+        indices = np.full(self._total, self._padding)
+        indices[self._columns] = next(self._orders)[: self._used]
+        return torch.from_numpy(indices).to(self.rows.x.device)
+
+
+def row_orders(seed: int, fold: int, rows: int) -> Iterator[np.ndarray]:
+    """Yield the order of a fold's training rows in one epoch after another, without end.
+
+    Example:
+        >>> [order.tolist() for order, _ in zip(row_orders(1, 0, 4), range(2))]
+        [[0, 1, 2, 3], [3, 0, 2, 1]]
+    """
+    generator = np.random.default_rng([seed, fold])
+    while True:
+        yield generator.permutation(rows)
 
 
 class Evaluation:
@@ -264,19 +317,12 @@ class Evaluation:
         return torch.cat(values).cpu().numpy()
 
 
-class _SplitEvaluation(NamedTuple):
-    """One split of one fold: its columns among the predictions, and its labels' side of the metrics."""
-
-    columns: slice
-    evaluator: Evaluator
-
-
 class _FoldEvaluation:
     """Validation and test rows of a fold side by side, ``x (features, columns)``; unused columns are zero."""
 
     def __init__(self, data: StackData, fold: Fold, columns: int, like: Tensor) -> None:
         self.x = like.new_zeros(data.inputs, columns)
-        self._splits: list[_SplitEvaluation | None] = []
+        self._splits: list[tuple[slice, Evaluator | None]] = []
         self._labels = fold.labels
         start = 0
         for name in SPLITS:
@@ -285,7 +331,7 @@ class _FoldEvaluation:
             self.x[:, own] = data.scaled_rows(fold, rows, like)[0].T
             index = torch.from_numpy(rows)
             weight = None if data.sample_weight is None else data.sample_weight[index]
-            self._splits.append(_SplitEvaluation(own, Evaluator(data.y[index], weight=weight)) if len(rows) else None)
+            self._splits.append((own, Evaluator(data.y[index], weight=weight) if len(rows) else None))
             start += len(rows)
 
     def metrics(self, predictions: Tensor) -> Tensor:
@@ -293,5 +339,5 @@ class _FoldEvaluation:
         if self._labels is not None:
             predictions = self._labels.undo(predictions.double().mT).mT
         nothing = predictions.new_full((len(predictions), len(METRICS)), torch.nan, dtype=torch.float64)
-        values = [nothing if one is None else one.evaluator(predictions[:, :, one.columns].mT) for one in self._splits]
+        values = [nothing if evaluate is None else evaluate(predictions[:, :, own].mT) for own, evaluate in self._splits]
         return torch.stack(values, 1)

@@ -15,7 +15,7 @@ from gar.app.plugins import installed
 from gar.app.tables import Encoder, Parts, encode_folds, group_folds, read_with_notes, shuffled_folds, target_values
 from gar.app.tables.columns import is_numeric, quoted, to_floats
 from gar.errors import InputError
-from gar.estimators.presets import check_labels
+from gar.estimators.base import check_labels
 from gar.stack import StackData
 
 DIABETES = "diabetes"

@@ -25,8 +25,8 @@ from gar.registry import METRICS
 from gar.search import RunContext, Selection
 from gar.search.context import ALONE
 from gar.search.fingerprints import FORMAT, fingerprint
-from gar.search.grid import SharedData, from_shared, read_records, train_chunks
-from gar.search.records import NAME_DIGITS, RecordFolder, put_aside
+from gar.search.grid import SharedData, from_shared, train_chunks
+from gar.search.records import NAME_DIGITS, RecordFolder, put_aside, read_records
 from gar.stack import SPLITS, Fold, Models, StackData
 
 DEPTHS, RATES = (3, 6), (0.05, 0.2)

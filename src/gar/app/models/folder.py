@@ -20,7 +20,7 @@ from torch import Tensor
 from gar import __version__
 from gar.app.tables import Encoder
 from gar.errors import InputError
-from gar.estimators.presets import fold_predictions
+from gar.estimators.base import fold_predictions
 from gar.files import write_whole
 from gar.stack import Layout, Scaling, StackedMLP
 

@@ -1,21 +1,14 @@
-"""Chunks of models that are trained together, and mini-batches of the rows that they read.
-
-Random numbers belong to ``(seed, fold)``, never to an index in a stack.
-"""
+"""What is checked before anything is trained, and the chunks of models that are trained together."""
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from gar.errors import InputError
-from gar.stack.data import Fold, StackData
+from gar.stack.data import StackData
 from gar.stack.network import Layout
-from gar.stack.passes import whole_columns
 from gar.stack.settings import Models, TrainSettings
 
 CHUNK_BYTES = 24 * 2**20
@@ -25,10 +18,38 @@ FEATURES_CHUNK_BYTES = 128 * 2**20
 """Memory of a chunk for a loss on features. Such a loss takes one model after another and computes what depends on labels once for
 all that share them, so larger chunks are faster; the limit is for memory."""
 
+COLUMN_STEP = 32
+"""Every row of activations fills whole vector registers: no model meets the scalar remainder loop of a kernel, whose last
+bit may differ."""
+
 _MEMORY = Path("/proc/meminfo")
 
 
-# ---- Chunks of models
+def check_training(data: StackData, models: Models, settings: TrainSettings, dtype: torch.dtype) -> None:
+    """Raise an error for everything that can be wrong, before anything is trained."""
+    if dtype not in (torch.float32, torch.float64):
+        raise InputError(f"dtype={dtype} is not supported; use torch.float32 or torch.float64")
+    folds = np.unique(models.fold).tolist()
+    for fold in folds:
+        if fold >= len(data.folds):
+            raise InputError(f"a model asks for fold {fold}, but data has {len(data.folds)}; use folds 0 to {len(data.folds) - 1}")
+        rows = len(data.folds[fold].train)
+        if settings.drop_last and rows < settings.batch_size:
+            raise InputError(
+                f"fold {fold} has {rows} training rows, fewer than batch_size={settings.batch_size}, and drop_last would drop them "
+                f"all; use batch_size={rows} or less, or drop_last=False"
+            )
+    if models.parameter is not None and settings.spec.parameter is None:
+        raise InputError(f"loss={settings.loss!r} has no parameter to tune, but models have one; leave parameter out")
+    if models.parameter is not None and settings.spec.parameter in settings.loss_options:
+        raise InputError(f"{settings.spec.parameter} is given to the models and in loss_options; leave it out of loss_options")
+    if settings.keep_best is None and settings.patience is None:
+        return
+    for fold in folds:
+        if data.count_labelled(data.folds[fold].valid) == 0:
+            raise InputError(
+                f"fold {fold} has no validation labels that count, which keep_best and patience need; give it some or turn them off"
+            )
 
 
 def check_memory(
@@ -116,84 +137,6 @@ def models_in_chunk(layout: Layout, rows: int, settings: TrainSettings, dtype: t
     return max(1, FEATURES_CHUNK_BYTES // (numbers * dtype.itemsize))
 
 
-# ---- Mini-batches of rows
-
-
-class Batch(NamedTuple):
-    """A mini-batch of every source: ``x (sources, features, columns)``, ``y (sources, targets, columns)``, weights
-    ``(sources, columns)`` or None. The first ``rows`` columns count; the rest is zero."""
-
-    x: Tensor
-    y: Tensor
-    weight: Tensor | None
-    rows: int
-
-
-class Batches:
-    """The mini-batches of several sources ``(fold, seed)``, which have equal batch sizes."""
-
-    def __init__(self, data: StackData, sources: list[tuple[int, int]], settings: TrainSettings, like: Tensor) -> None:
-        self.sizes = fold_batch_sizes(data, sources[0][0], settings)
-        rows = {fold: _TrainRows(data, data.folds[fold], like) for fold, _ in sources}
-        self._sources = [_Source(rows[fold], fold, seed, self.sizes) for fold, seed in sources]
-        columns = sum(map(whole_columns, self.sizes))
-        self._x, self._y = (like.new_empty(len(sources), width, columns) for width in (data.inputs, data.y.shape[1]))
-
-    def __iter__(self) -> Iterator[Batch]:
-        """Yield the batches of the next epoch, in the memory of the last epoch's."""
-        pairs, x, y = [(source.rows, source.next_order()) for source in self._sources], self._x, self._y
-        for index, (rows, order) in enumerate(pairs):
-            torch.index_select(rows.x, 1, order, out=x[index])
-            torch.index_select(rows.y, 1, order, out=y[index])
-        weights = [rows.weight.index_select(0, order) for rows, order in pairs if rows.weight is not None]
-        weight = torch.stack(weights) if weights else None
-        start = 0
-        for size in self.sizes:
-            stop = start + whole_columns(size)
-            yield Batch(x[:, :, start:stop], y[:, :, start:stop], None if weight is None else weight[:, start:stop], size)
-            start = stop
-
-
-class _TrainRows:
-    """Features, labels and weights of a fold's training rows, a column for each; a last column of zeros pads batches."""
-
-    def __init__(self, data: StackData, fold: Fold, like: Tensor) -> None:
-        x, y = data.scaled_rows(fold, fold.train, like)
-        self.x, self.y = (_with_zero_row(values).T.contiguous() for values in (x, y))
-        weight = data.sample_weight
-        self.weight = None if weight is None else _with_zero_row(weight[torch.from_numpy(fold.train)].to(like))
-
-
-def _with_zero_row(values: Tensor) -> Tensor:
-    return torch.cat([values, values.new_zeros(1, *values.shape[1:])])
-
-
-class _Source:
-    """The training rows of one ``(fold, seed)``, shuffled anew in every epoch."""
-
-    def __init__(self, rows: _TrainRows, fold: int, seed: int, sizes: tuple[int, ...]) -> None:
-        self.rows = rows
-        self._padding = rows.x.shape[1] - 1
-        self._orders = row_orders(seed, fold, self._padding)
-        starts = np.cumsum([0, *map(whole_columns, sizes)])
-        self._columns = np.concatenate([start + np.arange(size) for start, size in zip(starts, sizes, strict=False)])
-        """Columns that rows are copied to, batch after batch; each batch begins at a multiple of the column step."""
-        self._used, self._total = sum(sizes), int(starts[-1])
-
-    def next_order(self) -> Tensor:
-        """Return the row indices of all batches of the next epoch, one after another, each padded to whole columns."""
-        indices = np.full(self._total, self._padding)
-        indices[self._columns] = next(self._orders)[: self._used]
-        return torch.from_numpy(indices).to(self.rows.x.device)
-
-
-def row_orders(seed: int, fold: int, rows: int) -> Iterator[np.ndarray]:
-    """Yield the order of a fold's training rows in one epoch after another, without end.
-
-    Example:
-        >>> [order.tolist() for order, _ in zip(row_orders(1, 0, 4), range(2))]
-        [[0, 1, 2, 3], [3, 0, 2, 1]]
-    """
-    generator = np.random.default_rng([seed, fold])
-    while True:
-        yield generator.permutation(rows)
+def whole_columns(rows: int) -> int:
+    """Return the number of columns that hold this many rows: the next multiple of :data:`COLUMN_STEP`."""
+    return -(-rows // COLUMN_STEP) * COLUMN_STEP
