@@ -1,11 +1,6 @@
-"""Base classes of the losses."""
+"""Base class of the losses."""
 
-from collections.abc import Callable
-from typing import ClassVar
-
-from torch import Tensor, nn
-
-from gar.validation import NanPolicy, check_nan_policy
+from torch import nn
 
 
 class RegressionLoss(nn.Module):
@@ -28,20 +23,3 @@ class RegressionLoss(nn.Module):
         shown = {name: value for name, value in vars(self).items() if not name.startswith("_") and name != "training"}
         shown |= {name: f"tensor{tuple(value.shape)}" for name, value in self.named_buffers()}
         return ", ".join(f"{name}={value}" for name, value in shown.items())
-
-
-class FunctionLoss(RegressionLoss):
-    """A loss that passes its inputs and options on to one function of :mod:`gar.functional`."""
-
-    function: ClassVar[Callable[..., Tensor]]
-    options: ClassVar[tuple[str, ...]] = ()
-    """Names of attributes that the function takes as keywords, besides ``nan_policy``."""
-
-    def __init__(self, *, nan_policy: NanPolicy = "raise") -> None:
-        super().__init__()
-        check_nan_policy(nan_policy)
-        self.nan_policy = nan_policy
-
-    def forward(self, pred: Tensor, target: Tensor, *, sample_weight: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
-        options = {name: getattr(self, name) for name in (*self.options, "nan_policy")}
-        return self.function(pred, target, sample_weight=sample_weight, mask=mask, **options)

@@ -74,7 +74,6 @@ class Objective:
         self._name, self._parameter, self._nan_policy, self._options = name, parameter, nan_policy, dict(options or {})
         self.spec = LOSSES[name]
         check_parameter_of(name, parameter)
-        self.needs_distinct = self.spec.needs_distinct_labels
         self._parts = self._split(spans, device)
         of_predictions = self.spec.stacked and self.spec.inputs == ("pred",)
         self._has_gradient = of_predictions and hasattr(self._parts[0].loss, "value_and_gradient")

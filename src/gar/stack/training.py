@@ -214,7 +214,7 @@ class ActiveStack:
     def _loss_gradients(self, space: Workspace, batch: Batch) -> Slopes:
         rows = slice(0, batch.rows)
         target, weight = batch.y[:, :, rows].mT, None if batch.weight is None else batch.weight[:, rows]
-        distinct = first_of_each_label(target, weight) if self._objective.needs_distinct else None
+        distinct = first_of_each_label(target, weight) if self._objective.spec.needs_distinct_labels else None
         features = space.hidden[-1] if space.hidden else space.predictions
         return self._objective(space.predictions[:, :, rows].mT, features[:, :, rows].mT, Labels(target, weight, distinct))
 
