@@ -32,7 +32,7 @@ def conr_loss(
     nan_policy: NanPolicy = "raise",
     process_group: ProcessGroup | None = None,
 ) -> Tensor:
-    r"""Contrastive regulariser in feature space, with positives by label and negatives by prediction.
+    r"""Return a contrastive regulariser in feature space, with positives by label and negatives by prediction.
 
     .. math:: C_i = -\frac1{|P_i|} \sum_{p \in P_i} \log \frac{e(q_i q_p)}
         {\sum_{P_i} e(q_i q_{p'}) + \sum_{n \in N_i} e^{\eta |y_i - y_n|} e(q_i q_n)}, \quad e(x) = e^{x / t}
