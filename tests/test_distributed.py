@@ -285,21 +285,27 @@ def test_gradients_by_weights_and_temperature(two: Ranks) -> None:
         torch.testing.assert_close(by_temperature, temperature.grad)
 
 
+def refusal(call: Callable[[], object]) -> str:
+    """Return the message of the error that a call raises."""
+    try:
+        value = call()
+    except InputError as error:
+        return str(error)
+    return f"no error: {value}"
+
+
 def one_bad_number(rank: int, world: int, where: str, bad: float, options: dict[str, Any]) -> str:
     """The last rank has a bad label, or a bad prediction."""
     numbers = {"pred": torch.randn(6, 2), "target": torch.randn(6, 2)}
     if rank == world - 1:
         numbers[where][4, 1] = bad
-    try:
-        value = GARLoss(process_group="world", **options)(numbers["pred"].requires_grad_(), numbers["target"])
-    except InputError as error:
-        return str(error)
-    return f"no error: {float(value.detach())}"
+    loss = GARLoss(process_group="world", **options)
+    return refusal(lambda: float(loss(numbers["pred"].requires_grad_(), numbers["target"]).detach()))
 
 
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf])
 @pytest.mark.parametrize("options", [{}, {"pairs": "targets"}], ids=["batch", "targets"])
-def test_all_hear_of_a_bad_label(ranks: Ranks, bad: float, options: dict[str, Any]) -> None:
+def test_a_bad_label_is_an_error_on_all_ranks(ranks: Ranks, bad: float, options: dict[str, Any]) -> None:
     """None goes on to wait for the one that has stopped."""
     *others, own = ranks.run(one_bad_number, "target", bad, options)
     assert "target has 1 NaN or infinite of 12 values" in own
@@ -364,49 +370,37 @@ def test_ranks_draw_the_same_of_rows_with_equal_labels(three: Ranks) -> None:
     assert all(torch.equal(first, other) for other in others)
 
 
-def second_derivative(rank: int, world: int) -> list[str]:
-    messages = []
-    for name in ("gar", "rnc"):
-        x, y, _ = make_batch(weighted=False)
-        net = make_net()
-        value = of_outputs(name, "world")(net(x), y)
-        try:
-            torch.autograd.grad(value, list(net.parameters()), create_graph=True, allow_unused=True)
-        except ValueError as error:
-            messages.append(str(error))
-    return messages
+def second_derivative(rank: int, world: int, name: str) -> str:
+    x, y, _ = make_batch(weighted=False)
+    net = make_net()
+    value = of_outputs(name, "world")(net(x), y)
+    return refusal(lambda: torch.autograd.grad(value, list(net.parameters()), create_graph=True, allow_unused=True))
 
 
-def test_second_derivatives_say_that_they_are_not_there(two: Ranks) -> None:
-    for messages in two.run(second_derivative):
-        assert len(messages) == 2
-        assert all("not available with process_group" in message for message in messages)
+@pytest.mark.parametrize("name", ["gar", "rnc"])
+def test_second_derivatives_are_refused(two: Ranks, name: str) -> None:
+    assert all("second derivatives are not available with process_group" in message for message in two.run(second_derivative, name))
 
 
 def unwanted_derivatives(rank: int, world: int) -> list[str]:
     pred, target = torch.randn(2, 5)
-    messages = []
+    alpha = torch.tensor(1.0, requires_grad=True)
     with forward_ad.dual_level():
-        for one, alpha in ((forward_ad.make_dual(pred, pred), 1.0), (pred, torch.tensor(1.0, requires_grad=True))):
-            try:
-                gar_loss(one, target, alpha=alpha, process_group="world")
-            except InputError as error:
-                messages.append(str(error))
-    return messages
+        dual = forward_ad.make_dual(pred, pred)
+        return [
+            refusal(lambda: gar_loss(dual, target, process_group="world")),
+            refusal(lambda: gar_loss(pred, target, alpha=alpha, process_group="world")),
+        ]
 
 
-def test_other_derivatives_say_so_too(two: Ranks) -> None:
+def test_other_derivatives_are_refused(two: Ranks) -> None:
     for forward, by_alpha in two.run(unwanted_derivatives):
         assert "forward-mode derivatives are not available with process_group" in forward
         assert "alpha.detach()" in by_alpha
 
 
 def different_tables(rank: int, world: int) -> str:
-    try:
-        join_rows("world", torch.randn(3, 2), torch.ones(3) if rank else None, axis=0)
-    except InputError as error:
-        return str(error)
-    return "no error"
+    return refusal(lambda: join_rows("world", torch.randn(3, 2), torch.ones(3) if rank else None, axis=0))
 
 
 def test_ranks_that_pass_different_tables(two: Ranks) -> None:
@@ -419,11 +413,7 @@ def test_tables_of_different_lengths(two: Ranks) -> None:
 
 
 def uneven_tables(rank: int, world: int) -> str:
-    try:
-        join_rows("world", torch.randn(3, 2), torch.ones(4), axis=0)
-    except InputError as error:
-        return str(error)
-    return "no error"
+    return refusal(lambda: join_rows("world", torch.randn(3, 2), torch.ones(4), axis=0))
 
 
 @pytest.mark.parametrize("name", LOSSES)

@@ -69,18 +69,18 @@ def backward_in_parts(
     """
     inputs = (x,) if isinstance(x, Tensor) else tuple(x)
     parts = _part_slices(inputs, target, size)
-    replayed = [_Replayed(inputs[0].device) for _ in parts]
+    device, random_states = inputs[0].device, []
     batch = WholeBatch(loss)
     # Without the wrapper the first pass sends nothing, so ranks may have different numbers of parts.
     bare = model.module if isinstance(model, DistributedDataParallel) else model
     with torch.no_grad():
-        for rows, random in zip(parts, replayed, strict=True):
-            with random.recorded():
-                batch.add(bare(*(one[rows] for one in inputs)))
+        for rows in parts:
+            random_states.append(_random_state(device))
+            batch.add(bare(*(one[rows] for one in inputs)))
     options = {"sample_weight": sample_weight, "mask": mask}
     value = batch.evaluate(target, **{name: given for name, given in options.items() if given is not None})
-    for rows, random in zip(parts, replayed, strict=True):
-        with random.replayed(), _synchronised(model, rows is parts[-1]):
+    for rows, states in zip(parts, random_states, strict=True):
+        with _replayed(states, device), _synchronised(model, rows is parts[-1]):
             torch.autograd.backward(batch.part(model(*(one[rows] for one in inputs))))
     return value
 
@@ -187,32 +187,24 @@ def _synchronised(model: nn.Module, last: bool) -> AbstractContextManager[Any]:
     return nullcontext()
 
 
-class _Replayed:
-    """The random state at the start of a part, so that its second pass draws the same numbers."""
+def _random_state(device: torch.device) -> list[Tensor]:
+    """Return the state of the CPU's random numbers, and of those of the device if it is another."""
+    states = [torch.get_rng_state()]
+    return states if device.type == "cpu" else [*states, torch.get_device_module(device).get_rng_state(device)]
 
-    def __init__(self, device: torch.device) -> None:
-        self._module = None if device.type == "cpu" else torch.get_device_module(device)
-        self._device = device
 
-    @contextmanager
-    def recorded(self) -> Iterator[None]:
-        self._state = self._states()
+@contextmanager
+def _replayed(states: list[Tensor], device: torch.device) -> Iterator[None]:
+    """Draw the random numbers that follow these states, and afterwards go on with those of before."""
+    before = _random_state(device)
+    _set_random_state(states, device)
+    try:
         yield
+    finally:
+        _set_random_state(before, device)
 
-    @contextmanager
-    def replayed(self) -> Iterator[None]:
-        """Restore the state at the start of the first pass, and afterwards that of before the second one."""
-        now = self._states()
-        self._set(self._state)
-        try:
-            yield
-        finally:
-            self._set(now)
 
-    def _states(self) -> tuple[Tensor, Tensor | None]:
-        return torch.get_rng_state(), None if self._module is None else self._module.get_rng_state(self._device)
-
-    def _set(self, states: tuple[Tensor, Tensor | None]) -> None:
-        torch.set_rng_state(states[0])
-        if self._module is not None:
-            self._module.set_rng_state(states[1], self._device)
+def _set_random_state(states: list[Tensor], device: torch.device) -> None:
+    torch.set_rng_state(states[0])
+    if device.type != "cpu":
+        torch.get_device_module(device).set_rng_state(states[1], device)

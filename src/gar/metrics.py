@@ -23,7 +23,7 @@ from gar.validation import check_mask, check_tensor, check_weight
 
 
 def mae(pred: Tensor, target: Tensor, *, mask: Tensor | None = None, weight: Tensor | None = None) -> Tensor:
-    """Mean absolute error.
+    """Return the mean absolute error.
 
     Example:
         >>> mae(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([1.0, 2.0, 3.0]))
@@ -33,7 +33,7 @@ def mae(pred: Tensor, target: Tensor, *, mask: Tensor | None = None, weight: Ten
 
 
 def rmse(pred: Tensor, target: Tensor, *, mask: Tensor | None = None, weight: Tensor | None = None) -> Tensor:
-    """Root of the mean squared error.
+    """Return the root of the mean squared error.
 
     Example:
         >>> rmse(torch.tensor([1.0, 2.0, 5.0]), torch.tensor([1.0, 2.0, 3.0]))
@@ -43,7 +43,7 @@ def rmse(pred: Tensor, target: Tensor, *, mask: Tensor | None = None, weight: Te
 
 
 def pearson(pred: Tensor, target: Tensor, *, mask: Tensor | None = None, weight: Tensor | None = None) -> Tensor:
-    """Pearson's correlation.
+    """Return Pearson's correlation.
 
     Example:
         >>> pearson(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([1.0, 2.0, 3.0]))
@@ -53,7 +53,7 @@ def pearson(pred: Tensor, target: Tensor, *, mask: Tensor | None = None, weight:
 
 
 def spearman(pred: Tensor, target: Tensor, *, mask: Tensor | None = None, weight: Tensor | None = None) -> Tensor:
-    """Spearman's correlation of ranks; equal values share the mean of their ranks.
+    """Return Spearman's correlation of ranks; equal values share the mean of their ranks.
 
     Example:
         >>> spearman(torch.tensor([1.0, 2.0, 4.0, 3.0]), torch.tensor([1.0, 2.0, 3.0, 4.0]))
@@ -63,7 +63,7 @@ def spearman(pred: Tensor, target: Tensor, *, mask: Tensor | None = None, weight
 
 
 def r2(pred: Tensor, target: Tensor, *, mask: Tensor | None = None, weight: Tensor | None = None) -> Tensor:
-    """Share of the variance of labels that predictions explain; below 0 where the mean label would do better.
+    """Return the share of the variance of labels that predictions explain; below 0 where the mean label would do better.
 
     Example:
         >>> r2(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([1.0, 2.0, 3.0]))
@@ -96,13 +96,6 @@ class _Column(NamedTuple):
     rank_square: np.ndarray
     weight: np.ndarray | None
     """The number of times that each of the n rows counts, ``(n,)``; None for once."""
-
-
-class _LabelledColumn(NamedTuple):
-    """A column that lacks labels: the rows that have one, and these as a column of their own."""
-
-    rows: np.ndarray
-    column: _Column
 
 
 class Evaluator:
@@ -170,8 +163,9 @@ class Evaluator:
         values = np.zeros((len(rows), len(METRICS)))
         for k, part in enumerate(self._parts):
             if part is not None:
+                labelled, column = part
                 mine = slice(k, None, len(self._parts))
-                values[mine] = _evaluate(rows[mine].take(part.rows, 1), part.column)
+                values[mine] = _evaluate(rows[mine].take(labelled, 1), column)
         present = np.array([part is not None for part in self._parts])
         if rows.shape[0] == 1 and not present.any():
             values[:] = np.nan
@@ -197,13 +191,13 @@ def _array(values: Tensor) -> np.ndarray:
     return array
 
 
-def _incomplete(labels: np.ndarray, keep: np.ndarray, counts: np.ndarray | None) -> list[_LabelledColumn | None]:
-    """Return one column after another, over all leading dimensions; None for a column without labels."""
+def _incomplete(labels: np.ndarray, keep: np.ndarray, counts: np.ndarray | None) -> list[tuple[np.ndarray, _Column] | None]:
+    """Return the rows with a label and these as a column of their own, for every column; None for one without labels."""
     flat = labels.reshape(math.prod(labels.shape[:-1]), labels.shape[-1])
     rows = [np.flatnonzero(row) for row in keep.reshape(flat.shape)]
     weights = [None if counts is None else counts[row] for row in rows]
     known = zip(flat, rows, weights, strict=True)
-    return [_LabelledColumn(row, _column(label[row], weight)) if len(row) else None for label, row, weight in known]
+    return [(row, _column(label[row], weight)) if len(row) else None for label, row, weight in known]
 
 
 def _column(target: np.ndarray, weight: np.ndarray | None) -> _Column:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from gar.functional import conr_loss, rank_n_contrast_loss, ranksim_loss
-from gar.functional.features import FeatureRows, distances
+from gar.functional.features import FeatureRows, distances, quick_distances
 from gar.functional.sorting import ascending
 from tests import references as slow
 from tests.cases import BY_NAME, Case, Inputs, make_inputs
@@ -96,6 +96,24 @@ def test_rank_n_contrast_of_features_far_apart_in_single_precision() -> None:
     torch.testing.assert_close(leaf.grad, single, rtol=1e-3, atol=1e-6)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rank_n_contrast_of_wide_features(weighted: bool) -> None:
+    """Over many dimensions the computed distance of a row from itself is not always zero; it must not enter the gradient."""
+    features, target = torch.randn(32, 10_000), torch.randn(32)
+    weight = torch.randint(1, 3, (32,)).float() if weighted else None
+    assert not quick_distances(features).diagonal().any()
+
+    def loss(features: torch.Tensor) -> torch.Tensor:
+        return rank_n_contrast_loss(features, target, temperature=100.0, sample_weight=weight)
+
+    expected = torch.func.grad(loss)(features.double()).float()
+    for _ in range(5):
+        unused = [torch.full((32, 32), 1e10) for _ in range(50)]  # memory that is allocated next holds these numbers
+        del unused
+        leaf = features.clone().requires_grad_()
+        torch.testing.assert_close(torch.autograd.grad(loss(leaf), leaf)[0], expected, rtol=1e-4, atol=1e-9)
+
+
 def test_rank_n_contrast_with_ties_everywhere() -> None:
     features, target = torch.randn(9, 3, dtype=torch.float64), torch.tensor([0.0, 1, 1, 2, 2, 2, 0, 3, 3], dtype=torch.float64)
     expected = slow.rank_n_contrast(features.numpy(), target[:, None].numpy(), 1.5)
@@ -178,8 +196,9 @@ def test_conr_gives_predictions_no_gradient() -> None:
     assert pred.grad is None
 
 
-def test_distances_of_coincident_rows() -> None:
-    features = torch.randn(3, 4, dtype=torch.float64)[[0, 1, 1, 2]].requires_grad_()
+@pytest.mark.parametrize("width", [4, 10_000])
+def test_distances_of_coincident_rows(width: int) -> None:
+    features = torch.randn(3, width, dtype=torch.float64)[[0, 1, 1, 2]].requires_grad_()
     between = distances(features)
     torch.testing.assert_close(between, torch.cdist(features, features, compute_mode="donot_use_mm_for_euclid_dist"))
     assert float(between[1, 2].detach()) == 0.0

@@ -4,8 +4,8 @@ On a GPU a launch costs about as much as the arithmetic of a batch. So the numbe
 worked on together, and nothing is fetched. The formulas are those of :mod:`gar.functional.formulas` in another form:
 
 - predictions, labels and errors are stacked, and centred twice, since a mean is a rounded number;
-- with standardised predictions ``u`` and labels ``v``, ``1 - rho = mean((u - v)^2) / 2``: rounding of the standard deviations enters
-  only by its square, so this keeps its digits where ``rho`` is near one, without a branch;
+- with standardised predictions ``u`` and labels ``v``, ``1 - rho = mean((u - v)^2) / 2``: rounding of the standard deviations
+  enters only by its square, so this keeps its digits where ``rho`` is near one, without a branch;
 - the derivative of ``1 - rho`` by ``f_i`` is ``((u_i - v_i) - (1 - rho) u_i) / (n s_f)``;
 - alpha is moved a little away from 0 and infinity, where the aggregation has its limits to the last digit.
 """
@@ -27,15 +27,13 @@ _LEAST_ALPHA, _LARGEST_ALPHA = 1e-30, 1e30
 
 def value_and_gradient(columns: Columns, alpha: float | Tensor, settings: "GARSettings") -> tuple[Tensor, Tensor]:
     """Return the loss, shape ``(...)``, and its gradient by ``columns.pred``, of the shape of that."""
-    flat = columns.pred.ndim == 1
-    pred, target, weight = (
-        values.unsqueeze(0) if flat and values is not None else values for values in (columns.pred, columns.target, columns.weight)
-    )
-    share = columns.share
-    if share is not None:
-        share = share.reshape(pred.shape[:-1])
+    if columns.pred.ndim > 1:
+        return _solve(*columns, alpha, settings)
+    pred, target, weight, share = (None if values is None else values.unsqueeze(0) for values in columns)
+    assert pred is not None
+    assert target is not None
     value, gradient = _solve(pred, target, weight, share, alpha, settings)
-    return value, gradient.squeeze(0) if flat else gradient
+    return value, gradient.squeeze(0)
 
 
 def _solve(
@@ -122,14 +120,12 @@ def _is_constant(variance: Tensor, mean: Tensor, eps: float) -> Tensor:
     return (variance <= noise).any(0)
 
 
-def _aggregate(
-    components: Tensor, share: Tensor | None, alpha: float | Tensor, settings: "GARSettings"
-) -> tuple[Tensor, Tensor]:
+def _aggregate(components: Tensor, share: Tensor | None, alpha: float | Tensor, settings: "GARSettings") -> tuple[Tensor, Tensor]:
     """Return the loss ``(...)`` of components ``(M, ..., columns)``, and its slope by each of these."""
     columns = components.shape[-1]
     if share is not None:
         count = share.sum(-1, keepdim=True)
-        part = share / count.clamp(min=1.0)
+        part: Tensor | float = share / count.clamp(min=torch.finfo(share.dtype).tiny)
         means = (components * part).sum(-1)
     else:
         part = 1.0 / columns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations  # torch.compile of PyTorch 2.6 does not trace those of inner functions
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -31,7 +32,7 @@ def conr_loss(
     nan_policy: NanPolicy = "raise",
     process_group: ProcessGroup | None = None,
 ) -> Tensor:
-    r"""Contrastive regulariser in feature space, with positives by label and negatives by prediction.
+    r"""Return a contrastive regulariser in feature space, with positives by label and negatives by prediction.
 
     .. math:: C_i = -\frac1{|P_i|} \sum_{p \in P_i} \log \frac{e(q_i q_p)}
         {\sum_{P_i} e(q_i q_{p'}) + \sum_{n \in N_i} e^{\eta |y_i - y_n|} e(q_i q_n)}, \quad e(x) = e^{x / t}
@@ -65,7 +66,7 @@ def conr_loss(
         features, target, sample_weight, mask, pred = join_batch(process_group, features, target, sample_weight, mask, pred)
     pred, _ = checked_pair(pred, target)
     window = check_parameter(window, "window", open_end=False)
-    settings = _Settings(window, eta, count_excluded)
+    label_pairs = partial(_label_pairs, window=window, eta=eta, count_excluded=count_excluded)
 
     def checked(features: Tensor) -> tuple[FeatureRows, Tensor, float | Tensor]:
         rows = as_rows(features, target, sample_weight=sample_weight, mask=mask, nan_policy=nan_policy)
@@ -73,12 +74,12 @@ def conr_loss(
 
     def plain(features: Tensor) -> Tensor:
         rows, predictions, strength = checked(features)
-        return _plain(rows, _label_pairs(rows, settings), predictions, strength, window)
+        return _plain(rows, label_pairs(rows), predictions, strength, window)
 
     def solve(features: Tensor) -> tuple[Tensor, Tensor]:
         rows, predictions, strength = checked(features)
         value, gradient = rows.features.new_empty(rows.features.shape[:-2]), torch.empty_like(rows.features)
-        for index, mine, pairs in rows.model_by_model(lambda labels: _label_pairs(labels, settings)):
+        for index, mine, pairs in rows.model_by_model(label_pairs):
             one = strength[index] if isinstance(strength, Tensor) else strength
             value[index], gradient[index] = _value_and_gradient(mine, pairs, predictions[index], one, window)
         return value, gradient[..., : features.shape[-2], :].to(features.dtype)
@@ -86,12 +87,6 @@ def conr_loss(
     if is_traced() or needs_derivative(target, sample_weight, temperature):  # the closed form gives that of features alone
         return plain(features)
     return with_custom_backward(features, solve, plain)
-
-
-class _Settings(NamedTuple):
-    window: float
-    eta: float
-    count_excluded: bool
 
 
 class _LabelPairs(NamedTuple):
@@ -111,9 +106,9 @@ class _LabelPairs(NamedTuple):
     """The share of each row in the mean over rows, 0 for a row without positives."""
 
 
-def _label_pairs(rows: FeatureRows, settings: _Settings) -> _LabelPairs:
+def _label_pairs(rows: FeatureRows, *, window: float, eta: float, count_excluded: bool) -> _LabelPairs:
     gap, weight = rows.label_gaps().mean(-3), rows.pair_weight()
-    present, within = weight > 0, gap <= settings.window
+    present, within = weight > 0, gap <= window
     near, far = ((present & side).to(gap.dtype) for side in (within, ~within))
     positive = near * weight
     positives, size = positive.sum(-1, keepdim=True), rows.size()[..., None, None]
@@ -121,8 +116,8 @@ def _label_pairs(rows: FeatureRows, settings: _Settings) -> _LabelPairs:
         positive=positive / (positives + (positives == 0)),
         near=near,
         far=far,
-        log_weight=far * (settings.eta * gap) + torch.where(present, weight, 1.0).log(),
-        log_others=(size - positives).clamp(min=0.0).log() if settings.count_excluded else None,
+        log_weight=far * (eta * gap) + torch.where(present, weight, 1.0).log(),
+        log_others=(size - positives).clamp(min=0.0).log() if count_excluded else None,
         share=rows.weight.unsqueeze(-1) * (positives > 0) / (size + (size == 0)),
     )
 

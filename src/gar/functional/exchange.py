@@ -35,7 +35,7 @@ def gar_over_group(loss: GARFunction, pred: Tensor, group: "ProcessGroup") -> Te
 @torch.compiler.disable  # type: ignore[untyped-decorator]
 def gar_components_over_group(loss: GARFunction, pred: Tensor, group: "ProcessGroup") -> list[Tensor]:
     """Return the components of the joined batch of all ranks."""
-    return _spread_over(group, loss).joined_components(pred)
+    return _spread_over(group, loss).components(pred)
 
 
 def _spread_over(group: "ProcessGroup", loss: GARFunction) -> GARFunction:

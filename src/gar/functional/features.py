@@ -206,7 +206,9 @@ def quick_distances(features: Tensor) -> Tensor:
     """Like :func:`distances`, without a gradient. On a CPU comparisons into floats are much quicker than those into booleans."""
     between, rounding = _squared_distances(features)
     apart = torch.gt(between, rounding, out=torch.empty_like(between))
-    return apart.mul_(between).sqrt_()
+    between = apart.mul_(between).sqrt_()
+    between.diagonal(dim1=-2, dim2=-1).zero_()  # whatever rounding there is
+    return between
 
 
 def _squared_distances(features: Tensor) -> tuple[Tensor, Tensor]:
@@ -219,7 +221,8 @@ def _squared_distances(features: Tensor) -> tuple[Tensor, Tensor]:
     squares = exact.square().sum(-1, keepdim=True)
     ones = torch.ones_like(squares)
     between = torch.cat([exact, squares, ones], -1) @ torch.cat([-2.0 * exact, ones, squares], -1).mT
-    rounding = 16.0 * torch.finfo(between.dtype).eps * squares.detach().amax(-2, keepdim=True)
+    slack = max(16.0, features.shape[-1] ** 0.5)  # errors of a long sum grow with the root of its length
+    rounding = slack * torch.finfo(between.dtype).eps * squares.detach().amax(-2, keepdim=True)
     return between.to(features.dtype), rounding.to(features.dtype)
 
 

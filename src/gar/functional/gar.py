@@ -106,13 +106,7 @@ def gar_loss(
         tensor(-1.4630)
     """
     settings = GARSettings(
-        components=components,
-        weights=weights,
-        form=form,
-        pairs=pairs,
-        nan_policy=nan_policy,
-        correction=correction,
-        eps=eps,
+        components=components, weights=weights, form=form, pairs=pairs, nan_policy=nan_policy, correction=correction, eps=eps
     )
     alpha = check_parameter(alpha, "alpha", open_end=False)
     return gar_with(settings, pred, target, alpha, sample_weight, mask, process_group)
@@ -191,25 +185,6 @@ def gar_with(
     return loss.closed_form(pred)
 
 
-def gar_components(
-    settings: GARSettings,
-    pred: Tensor,
-    target: Tensor,
-    sample_weight: Tensor | None = None,
-    mask: Tensor | None = None,
-    group: "ProcessGroup | None" = None,
-) -> dict[str, Tensor]:
-    """Return the components of a batch by name, each of the leading shape, without weights, eps or aggregation."""
-    loss = GARFunction(settings, target, 1.0, sample_weight, mask)
-    if group is None:
-        values = loss.components(pred)
-    else:
-        from gar.functional.exchange import gar_components_over_group
-
-        values = gar_components_over_group(loss, pred, group)
-    return dict(zip(settings.components, values, strict=True))
-
-
 class GARFunction(NamedTuple):
     """GAR as a function of predictions alone, by each of its code paths."""
 
@@ -245,13 +220,6 @@ class GARFunction(NamedTuple):
         )
 
     @in_full_precision
-    def joined_components(self, pred: Tensor) -> list[Tensor]:
-        """Return the components of the joined batch of all processes, before weights and eps."""
-        assert self.exchange_of is not None
-        columns = self._columns(pred, check_labels=False)
-        return joined_components(columns, self.settings, self.exchange_of(columns.target))
-
-    @in_full_precision
     def plain(self, pred: Tensor) -> Tensor:
         """Evaluate the equations as differentiable operations, which vmap can map and a second derivative needs."""
         columns = self._columns(pred)
@@ -262,7 +230,10 @@ class GARFunction(NamedTuple):
     @in_full_precision
     def components(self, pred: Tensor) -> list[Tensor]:
         """Return the components as they are before weights and eps."""
-        return self._mean_components(self._columns(pred))
+        if self.exchange_of is None:
+            return self._mean_components(self._columns(pred))
+        columns = self._columns(pred, check_labels=False)
+        return joined_components(columns, self.settings, self.exchange_of(columns.target))
 
     def _mean_components(self, columns: Columns) -> list[Tensor]:
         m = moments(columns)

@@ -22,7 +22,7 @@ def mae_pearson_loss(
     nan_policy: NanPolicy = "raise",
     eps: float = 1e-7,
 ) -> Tensor:
-    r"""Absolute error and correlation, balanced by the correlation of the batch: :math:`b L_{mae} + (1 - b)(1 - \rho)`.
+    r"""Return absolute error and correlation, balanced by the correlation of the batch: :math:`b L_{mae} + (1 - b)(1 - \rho)`.
 
     ``balance="text"`` takes :math:`b = \rho`, as the paper's text has it, ``"code"`` :math:`b = (1 + \rho) / 2`, as the authors'
     code has it; either way ``b`` is a constant for the gradient. Where :math:`\rho` is negative, the text's balance rewards large

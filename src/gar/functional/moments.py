@@ -82,10 +82,8 @@ class ShiftedSums(NamedTuple):
     def moments(self, size: float, guess_pred: Number, guess_error: Number) -> Moments:
         """Return the moments, with those of labels derived from the others: labels are predictions minus errors."""
         pred, error = self.pred / size, self.error / size
-        error_square, pred_square = (
-            without_rest(self.error_square, size, error, error),
-            without_rest(self.pred_square, size, pred, pred),
-        )
+        error_square = without_rest(self.error_square, size, error, error)
+        pred_square = without_rest(self.pred_square, size, pred, pred)
         cross = without_rest(self.cross, size, pred, error)
         target_square = pred_square - 2.0 * cross + error_square
         if target_square <= 1e-12 * (pred_square + error_square):  # lost in the rounding of the other two

@@ -21,7 +21,7 @@ def difference_loss(
     mask: Tensor | None = None,
     nan_policy: NanPolicy = "raise",
 ) -> Tensor:
-    r"""How far pairwise differences of predictions are from those of labels (paper, Eq. diff).
+    r"""Return how far pairwise differences of predictions are from those of labels (paper, Eq. diff).
 
     .. math:: \frac{1}{p N^2} \sum_{ij} |(f_i - f_j) - (y_i - y_j)|^p
 
@@ -53,7 +53,7 @@ def normalized_difference_loss(
     correction: int = 0,
     eps: float = 1e-7,
 ) -> Tensor:
-    r"""How far normalised differences of predictions are from those of labels, so that only the shape counts (paper, Eq. diffnorm).
+    r"""Return how far normalised differences of predictions are from those of labels: only the shape counts (paper, Eq. diffnorm).
 
     .. math:: \frac1p \left\| \frac{df}{\|df\|_p} - \frac{dY}{\|dY\|_p} \right\|_p^p, \quad df_{ij} = f_i - f_j
 

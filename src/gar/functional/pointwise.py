@@ -23,7 +23,7 @@ def mae_loss(
     mask: Tensor | None = None,
     nan_policy: NanPolicy = "raise",
 ) -> Tensor:
-    """Mean absolute error.
+    """Return the mean absolute error.
 
     Example:
         >>> mae_loss(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([1.0, 2.0, 3.0]))
@@ -42,7 +42,7 @@ def mse_loss(
     mask: Tensor | None = None,
     nan_policy: NanPolicy = "raise",
 ) -> Tensor:
-    """Mean squared error.
+    """Return the mean squared error.
 
     Example:
         >>> mse_loss(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([1.0, 2.0, 2.0]))
@@ -62,7 +62,7 @@ def huber_loss(
     mask: Tensor | None = None,
     nan_policy: NanPolicy = "raise",
 ) -> Tensor:
-    """Half the squared error up to ``delta``, beyond it a line of slope ``delta``, as :class:`torch.nn.HuberLoss`.
+    """Return half the squared error up to ``delta``, beyond it a line of slope ``delta``, as :class:`torch.nn.HuberLoss`.
 
     Example:
         >>> huber_loss(torch.tensor([1.0, 2.0, 5.0]), torch.tensor([1.0, 1.0, 2.0]), delta=1.0)
@@ -87,7 +87,7 @@ def focal_mae_loss(
     mask: Tensor | None = None,
     nan_policy: NanPolicy = "raise",
 ) -> Tensor:
-    r"""Absolute errors weighted by how large they are: :math:`\mathrm{mean}(|d| w^\gamma)`, :math:`w = 2\sigma(\beta|d|) - 1`.
+    r"""Return absolute errors, large ones weighted up: :math:`\mathrm{mean}(|d| w^\gamma)`, :math:`w = 2\sigma(\beta|d|) - 1`.
 
     With ``activation="tanh"`` the weight is :math:`\tanh(\beta |d|)`. The weight is differentiated too.
 
@@ -112,7 +112,7 @@ def focal_mse_loss(
     mask: Tensor | None = None,
     nan_policy: NanPolicy = "raise",
 ) -> Tensor:
-    r"""Squared errors weighted by how large they are: :math:`\mathrm{mean}(d^2 w^\gamma)`; see :func:`focal_mae_loss`.
+    r"""Return squared errors, large ones weighted up: :math:`\mathrm{mean}(d^2 w^\gamma)`; see :func:`focal_mae_loss`.
 
     Example:
         >>> focal_mse_loss(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([1.0, 2.0, 3.0]), beta=1.0)

@@ -142,7 +142,7 @@ def _value_and_gradient(rows: FeatureRows, partners: _Partners, temperature: flo
         return _by_autograd(rows, partners, temperature)
     value = _total(share, sums.log()) - _total(share, below)
     slopes = _at((share / sums).cumsum(-1), partners.last).mul_(power).sub_(share)
-    slopes = torch.empty_like(distance).scatter_(-1, partners.indices, slopes)  # what is left is between a row and itself
+    slopes = torch.zeros_like(distance).scatter_(-1, partners.indices, slopes)  # what is left is between a row and itself
     return value, _by_features(slopes, distance, rows.features) / -temperature
 
 

@@ -27,7 +27,7 @@ def ranksim_loss(
     nan_policy: NanPolicy = "raise",
     process_group: "ProcessGroup | None" = None,
 ) -> Tensor:
-    r"""Squared difference of two rankings of the batch, by feature and by label, seen from every row.
+    r"""Return the squared difference of two rankings of the batch, by feature and by label, seen from every row.
 
     .. math:: \sum_i \mathrm{mean}_j \left( rk(S_i)_j - rk(-|y_i - y|)_j \right)^2
 

@@ -1,11 +1,16 @@
 """Base classes of the losses."""
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch import Tensor, nn
 
+from gar import functional
+from gar.functional.features import join_batch
 from gar.validation import NanPolicy, check_nan_policy
+
+if TYPE_CHECKING:
+    from gar.distributed import ProcessGroup
 
 
 class RegressionLoss(nn.Module):
@@ -45,3 +50,20 @@ class FunctionLoss(RegressionLoss):
     def forward(self, pred: Tensor, target: Tensor, *, sample_weight: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
         options = {name: getattr(self, name) for name in (*self.options, "nan_policy")}
         return self.function(pred, target, sample_weight=sample_weight, mask=mask, **options)
+
+
+class RegularisedLoss(RegressionLoss):
+    """Absolute error plus a regulariser on features; with ``process_group``, of the joined batch of all ranks."""
+
+    def __init__(self, nan_policy: NanPolicy, process_group: "ProcessGroup | None") -> None:
+        super().__init__()
+        check_nan_policy(nan_policy)
+        self.nan_policy, self.process_group = nan_policy, process_group
+
+    def joined(self, features: Tensor, target: Tensor, sample_weight: Tensor | None, mask: Tensor | None, pred: Tensor) -> Any:
+        if self.process_group is None:
+            return features, target, sample_weight, mask, pred
+        return join_batch(self.process_group, features, target, sample_weight, mask, pred)
+
+    def mae(self, pred: Tensor, target: Tensor, sample_weight: Tensor | None, mask: Tensor | None) -> Tensor:
+        return functional.mae_loss(pred, target, sample_weight=sample_weight, mask=mask, nan_policy=self.nan_policy)

@@ -5,15 +5,14 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from gar import functional
-from gar.functional.features import join_batch
-from gar.losses.base import RegressionLoss
-from gar.validation import NanPolicy, check_nan_policy, check_parameter, tuned_parameter
+from gar.losses.base import RegularisedLoss
+from gar.validation import NanPolicy, check_parameter, tuned_parameter
 
 if TYPE_CHECKING:
     from gar.distributed import ProcessGroup
 
 
-class ConRLoss(RegressionLoss):
+class ConRLoss(RegularisedLoss):
     """Absolute error plus ``beta`` times the contrastive regulariser on features: :func:`gar.functional.conr_loss`."""
 
     def __init__(
@@ -27,24 +26,17 @@ class ConRLoss(RegressionLoss):
         nan_policy: NanPolicy = "raise",
         process_group: "ProcessGroup | None" = None,
     ) -> None:
-        super().__init__()
-        check_nan_policy(nan_policy)
-        self.nan_policy = nan_policy
+        super().__init__(nan_policy, process_group)
         self.beta = tuned_parameter(beta, "beta", open_end=False)
         self.window = check_parameter(window, "window", open_end=False)
         self.temperature = check_parameter(temperature, "temperature")
-        self.eta = eta
-        self.count_excluded = count_excluded
-        self.process_group = process_group
+        self.eta, self.count_excluded = eta, count_excluded
 
     def forward(
         self, pred: Tensor, target: Tensor, features: Tensor, *, sample_weight: Tensor | None = None, mask: Tensor | None = None
     ) -> Tensor:
-        if self.process_group is not None:
-            features, target, sample_weight, mask, pred = join_batch(
-                self.process_group, features, target, sample_weight, mask, pred
-            )
-        mae = functional.mae_loss(pred, target, sample_weight=sample_weight, mask=mask, nan_policy=self.nan_policy)
+        features, target, sample_weight, mask, pred = self.joined(features, target, sample_weight, mask, pred)
+        mae = self.mae(pred, target, sample_weight, mask)
         regulariser = functional.conr_loss(
             features,
             pred,

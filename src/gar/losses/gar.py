@@ -8,7 +8,7 @@ from torch import Tensor
 
 from gar.errors import InputError
 from gar.functional.aggregation import Form
-from gar.functional.gar import COMPONENTS, Component, GARFunction, GARSettings, gar_components, gar_with
+from gar.functional.gar import COMPONENTS, Component, GARFunction, GARSettings, gar_with
 from gar.losses.base import RegressionLoss
 from gar.validation import NanPolicy, Pairs, in_full_precision, tuned_parameter
 
@@ -43,13 +43,7 @@ class GARLoss(RegressionLoss):
     ) -> None:
         super().__init__()
         self.settings = GARSettings(
-            components=components,
-            weights=weights,
-            form=form,
-            pairs=pairs,
-            nan_policy=nan_policy,
-            correction=correction,
-            eps=eps,
+            components=components, weights=weights, form=form, pairs=pairs, nan_policy=nan_policy, correction=correction, eps=eps
         )
         self.alpha = tuned_parameter(alpha, "alpha", open_end=False)
         self.process_group = process_group
@@ -88,4 +82,11 @@ class GARLoss(RegressionLoss):
             >>> GARLoss().components_of(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([1.0, 2.0, 3.0]))["mae"]
             tensor(0.3333)
         """
-        return gar_components(self.settings, pred, target, sample_weight, mask, self.process_group)
+        loss = GARFunction(self.settings, target, self.alpha, sample_weight, mask)
+        if self.process_group is None:
+            values = loss.components(pred)
+        else:
+            from gar.functional.exchange import gar_components_over_group
+
+            values = gar_components_over_group(loss, pred, self.process_group)
+        return dict(zip(self.settings.components, values, strict=True))

@@ -1,4 +1,4 @@
-"""Losses that compare one prediction with one label at a time, as modules."""
+"""Losses of each label by itself, as modules: absolute, squared, Huber and focal errors."""
 
 from torch import Tensor
 

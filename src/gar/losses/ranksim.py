@@ -8,15 +8,14 @@ from torch import Tensor
 from gar import functional
 from gar.distributed import shared_generator
 from gar.errors import InputError
-from gar.functional.features import join_batch
-from gar.losses.base import RegressionLoss
-from gar.validation import NanPolicy, check_nan_policy, check_parameter, tuned_parameter
+from gar.losses.base import RegularisedLoss
+from gar.validation import NanPolicy, check_parameter, tuned_parameter
 
 if TYPE_CHECKING:
     from gar.distributed import ProcessGroup
 
 
-class RankSimLoss(RegressionLoss):
+class RankSimLoss(RegularisedLoss):
     """Absolute error plus ``gamma`` times the ranking regulariser on features: :func:`gar.functional.ranksim_loss`.
 
     It draws random numbers: ``torch.func.vmap`` needs ``randomness="different"`` or ``"same"``, and with a ``generator``
@@ -32,13 +31,10 @@ class RankSimLoss(RegressionLoss):
         nan_policy: NanPolicy = "raise",
         process_group: "ProcessGroup | None" = None,
     ) -> None:
-        super().__init__()
-        check_nan_policy(nan_policy)
-        self.nan_policy = nan_policy
+        super().__init__(nan_policy, process_group)
         self.interpolation = tuned_parameter(interpolation, "interpolation")
         self.gamma = check_parameter(gamma, "gamma", open_end=False)
         self._generator = generator
-        self.process_group = process_group
 
     def forward(
         self,
@@ -66,10 +62,8 @@ class RankSimLoss(RegressionLoss):
             if representatives is not None:
                 raise InputError("representatives are rows of one process; leave them out with process_group, and they are drawn")
             generator = shared_generator(generator, self.process_group, features.device)
-            features, target, sample_weight, mask, pred = join_batch(
-                self.process_group, features, target, sample_weight, mask, pred
-            )
-        mae = functional.mae_loss(pred, target, sample_weight=sample_weight, mask=mask, nan_policy=self.nan_policy)
+        features, target, sample_weight, mask, pred = self.joined(features, target, sample_weight, mask, pred)
+        mae = self.mae(pred, target, sample_weight, mask)
         regulariser = functional.ranksim_loss(
             features,
             target,

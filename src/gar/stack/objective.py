@@ -51,9 +51,9 @@ class _LossPart(NamedTuple):
 class Objective:
     """One loss of the registry with one value of its parameter per model; other arguments are common.
 
-    A loss on features works longest on what labels say of all pairs of rows. So it is evaluated span by span: the models of a span
-    see one and the same labels, of which such a loss makes all it needs once. Any other loss is evaluated for all models together,
-    or one by one if it is not ``stacked``.
+    A loss on features takes most of its time for labels of all pairs of rows. So it is evaluated span by span: the models of a span
+    share their labels, whose pairs are then computed once. Any other loss is evaluated for all models together, or one by one if it
+    is not ``stacked``.
     """
 
     def __init__(
@@ -68,7 +68,6 @@ class Objective:
     ) -> None:
         self._name, self._parameter, self._nan_policy, self._options = name, parameter, nan_policy, dict(options or {})
         self.spec = LOSSES[name]
-        self.needs_distinct = self.spec.needs_distinct_labels
         self._parts = self._split(spans, device)
         of_predictions = self.spec.stacked and self.spec.inputs == ("pred",)
         self._has_gradient = of_predictions and hasattr(self._parts[0].loss, "value_and_gradient")

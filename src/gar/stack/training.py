@@ -183,7 +183,7 @@ class ActiveStack:
         space = self.workspace(columns, training=True)
         space.forward(batch.x)
         target, weight = batch.y[:, :, rows].mT, None if batch.weight is None else batch.weight[:, rows]
-        distinct = first_of_each_label(target, weight) if self._objective.needs_distinct else None
+        distinct = first_of_each_label(target, weight) if self._objective.spec.needs_distinct_labels else None
         features = space.hidden[-1] if space.hidden else space.predictions
         labels = Labels(target, weight, distinct)
         loss, *gradients = self._objective(space.predictions[:, :, rows].mT, features[:, :, rows].mT, labels)
