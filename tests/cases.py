@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+from unittest import mock
 
 import numpy as np
 import torch
@@ -59,6 +60,14 @@ class Case:
 
 def _on_pred(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return lambda i, **kw: function(i.pred, i.target, **kw)
+
+
+def _gar_on_accelerator(inputs: Inputs, **options: Any) -> Tensor:
+    """Evaluate GAR by the code path of accelerators, on the CPU."""
+    if torch.compiler.is_compiling():  # every device has the same compiled path
+        return functional.gar_loss(inputs.pred, inputs.target, **options)
+    with mock.patch("gar.functional.gar.on_accelerator", return_value=True):
+        return functional.gar_loss(inputs.pred, inputs.target, **options)
 
 
 def _columns(function: Callable[..., float], *names: str, **fixed: Any) -> Callable[[Inputs, float | None], float]:
@@ -151,6 +160,14 @@ CASES = [
     Case(
         "gar",
         _on_pred(functional.gar_loss),
+        lambda i, value: slow.gar(*i.numpy()[:2], 1.0 if value is None else value),
+        "alpha",
+        (1.0, 0.1, 0.5, 10.0, 0.0, float("inf")),
+        perfect=float(np.log(1e-7)),
+    ),
+    Case(
+        "gar_accelerated",
+        _gar_on_accelerator,
         lambda i, value: slow.gar(*i.numpy()[:2], 1.0 if value is None else value),
         "alpha",
         (1.0, 0.1, 0.5, 10.0, 0.0, float("inf")),

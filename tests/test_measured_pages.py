@@ -7,7 +7,7 @@ import matplotlib
 import numpy as np
 from matplotlib.image import imread
 
-from benchmarks import cluster, strength
+from benchmarks import cluster, kernels, strength
 from gar.registry import LOSSES
 from gar_reproduction.folders import records_folder
 from gar_reproduction.pages.pages import write_pages
@@ -28,6 +28,10 @@ TITLES = {
 
 def test_strength_is_that_of_the_records() -> None:
     assert strength.table() in (DOCS / "strength.md").read_text()
+
+
+def test_kernels_are_counted_anew() -> None:
+    assert kernels.table() in (DOCS / "accelerators.md").read_text()
 
 
 def test_cluster_is_simulated_from_its_record() -> None:

@@ -4,6 +4,7 @@ Names are imported where they are first used, so that ``import gar`` itself cost
 """
 
 from importlib import import_module
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
@@ -24,40 +25,17 @@ if TYPE_CHECKING:
     from gar.losses import RankNContrastLoss as RankNContrastLoss
     from gar.losses import RankSimLoss as RankSimLoss
 
-_HOME = {
-    "GARBoostRegressor": "gar.boosting",
-    "InputError": "gar.errors",
-    "GARRegressor": "gar.estimators",
-    "GARRegressorCV": "gar.estimators",
-    "ConRLoss": "gar.losses",
-    "FocalMAELoss": "gar.losses",
-    "FocalMSELoss": "gar.losses",
-    "GARLoss": "gar.losses",
-    "HuberLoss": "gar.losses",
-    "MAELoss": "gar.losses",
-    "MAEPearsonLoss": "gar.losses",
-    "MSELoss": "gar.losses",
-    "RankNContrastLoss": "gar.losses",
-    "RankSimLoss": "gar.losses",
+_EXPORTS = {
+    "gar.boosting": ("GARBoostRegressor",),
+    "gar.errors": ("InputError",),
+    "gar.estimators": ("GARRegressor", "GARRegressorCV"),
+    "gar.losses": (
+        *("ConRLoss", "FocalMAELoss", "FocalMSELoss", "GARLoss", "HuberLoss"),
+        *("MAELoss", "MAEPearsonLoss", "MSELoss", "RankNContrastLoss", "RankSimLoss"),
+    ),
 }
-_MODULES = (
-    "accumulation",
-    "app",
-    "boosting",
-    "distributed",
-    "errors",
-    "estimators",
-    "functional",
-    "integrations",
-    "losses",
-    "metrics",
-    "registry",
-    "search",
-    "stack",
-    "statistics",
-    "validation",
-    "vision",
-)
+_HOME = {name: module for module, names in _EXPORTS.items() for name in names}
+_MODULES = [module.name for module in iter_modules(__path__) if not module.name.startswith("_")]
 
 __all__ = ["__version__", *_HOME]
 

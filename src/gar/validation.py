@@ -92,6 +92,16 @@ def is_traced() -> bool:
     return torch.compiler.is_compiling() or is_transformed()
 
 
+def on_accelerator(values: Tensor) -> bool:
+    """Return True on another device than the CPU, where a launch is dear and a look at a value waits for the device."""
+    return values.device.type != "cpu"
+
+
+def can_be_read(values: Tensor) -> bool:
+    """Return True if values can be looked at for free: neither while tracing nor on an accelerator."""
+    return not (on_accelerator(values) or is_traced())
+
+
 def is_transformed() -> bool:
     """Return True within a torch.func transform (vmap, grad, ...)."""
     return torch._C._are_functorch_transforms_active()
@@ -236,7 +246,7 @@ def check_parameter(value: float | Tensor, name: str, *, open_end: bool = True) 
     Returns it, with a number of another library, such as numpy's, as a float.
     """
     if isinstance(value, Tensor):
-        if is_traced() or value.numel() == 0:
+        if not can_be_read(value) or value.numel() == 0:
             return value
         least = float(value.detach().min())  # NaN where any value is NaN
     else:
@@ -322,7 +332,7 @@ def check_mask(mask: Tensor) -> None:
 
 
 def check_weight(weight: Tensor, name: str = "sample_weight") -> None:
-    if is_traced() or weight.numel() == 0:
+    if not can_be_read(weight) or weight.numel() == 0:
         return
     lowest = float(weight.detach().min())
     if not (lowest >= 0 and math.isfinite(float(weight.detach().max()))):
@@ -331,15 +341,15 @@ def check_weight(weight: Tensor, name: str = "sample_weight") -> None:
 
 
 def check_labels(target: Tensor) -> None:
-    """Raise for NaN or inf in labels."""
+    """Raise for NaN or inf in labels that can be read; see :func:`can_be_read`."""
     bad = bad_labels(target)
     if bad:
         raise InputError(f"target has {bad} NaN or infinite of {target.numel()} values; remove them, {_LET_PASS}")
 
 
 def bad_labels(target: Tensor) -> int:
-    """Return the number of labels that are NaN or inf; 0 while tracing. A finite sum proves in one pass that all are."""
-    if is_traced() or not target.is_floating_point() or math.isfinite(target.detach().sum().item()):
+    """Return the number of labels that are NaN or inf; 0 if they cannot be read. A finite sum proves in one pass that all are."""
+    if not can_be_read(target) or not target.is_floating_point() or math.isfinite(target.detach().sum().item()):
         return 0
     return int((~torch.isfinite(target)).sum())
 

@@ -6,7 +6,8 @@ worked on together, and nothing is fetched. The formulas are those of :mod:`gar.
 - predictions, labels and errors are stacked, and centred twice, since a mean is a rounded number;
 - with standardised predictions ``u`` and labels ``v``, ``1 - rho = mean((u - v)^2) / 2``: rounding of the standard deviations
   enters only by its square, so this keeps its digits where ``rho`` is near one, without a branch;
-- the derivative of ``1 - rho`` by ``f_i`` is ``((u_i - v_i) - (1 - rho) u_i) / (n s_f)``;
+- the derivative of ``1 - rho`` by ``f_i`` is ``(e_i - mean(u e) u_i) / (n s_f s_y)``, the part of the centred error that is
+  orthogonal to the predictions;
 - alpha is moved a little away from 0 and infinity, where the aggregation has its limits to the last digit.
 """
 
@@ -47,8 +48,7 @@ def _solve(
     constant = _is_constant(variance[:2], guess[:2], settings.eps)
     inverse = variance[:2].rsqrt().masked_fill(constant, 0.0)
     standard = centred[:2] * inverse
-    gap = standard[0] - standard[1]
-    diffnorm = (0.5 * rows.mean_square(gap)).masked_fill(constant, 1.0)
+    diffnorm = torch.add(constant, rows.mean_square(standard[0] - standard[1]), alpha=0.5)  # 1 where there is no correlation
     bessel = rows.bessel(settings.correction)
     found = {
         "mae": lambda: rows.mean(values[2].abs()),
@@ -60,9 +60,10 @@ def _solve(
     slope = dict(zip(settings.components, slopes.unsqueeze(-1).unbind(0), strict=True))
     gradient: Tensor | None = None
     if "diffnorm" in slope:
-        factor = slope["diffnorm"] * inverse[0]
+        factor = slope["diffnorm"] * inverse.prod(0)
         factor = factor if bessel is None else factor * bessel
-        gradient = torch.addcmul(gap, standard[0], diffnorm, value=-1.0) * factor
+        orthogonal = torch.addcmul(centred[2], standard[0], rows.mean(standard[0] * centred[2]), value=-1.0)
+        gradient = orthogonal * factor
     if "diff" in slope:
         error = centred[2]
         gradient = 2.0 * slope["diff"] * error if gradient is None else torch.addcmul(gradient, error, slope["diff"], value=2.0)
@@ -115,9 +116,8 @@ class _Rows:
 
 def _is_constant(variance: Tensor, mean: Tensor, eps: float) -> Tensor:
     """Return True for columns whose predictions or labels have no correlation; NaN is not constant and stays visible."""
-    unit = torch.finfo(variance.dtype).eps
-    noise = (TWICE_CENTRED * unit * mean).square().clamp(min=eps * eps)
-    return (variance <= noise).any(0)
+    noise = TWICE_CENTRED * torch.finfo(variance.dtype).eps
+    return (torch.addcmul(variance, mean, mean, value=-noise * noise) <= eps * eps).any(0)
 
 
 def _aggregate(components: Tensor, share: Tensor | None, alpha: float | Tensor, settings: "GARSettings") -> tuple[Tensor, Tensor]:
@@ -135,13 +135,15 @@ def _aggregate(components: Tensor, share: Tensor | None, alpha: float | Tensor, 
         means = torch.stack(factors)
     means = means + settings.eps
     logs = means.log()
+    largest = logs.amax(0)
     if isinstance(alpha, Tensor):
         alpha = alpha.clamp(_LEAST_ALPHA, _LARGEST_ALPHA)
+        below = (logs - largest) / alpha
+        value = torch.addcmul(largest, alpha, below.expm1().mean(0).log1p())
     else:
         alpha = min(max(alpha, _LEAST_ALPHA), _LARGEST_ALPHA)
-    largest = logs.amax(0)
-    below = (logs - largest) / alpha
-    value = largest + alpha * below.expm1().mean(0).log1p()
+        below = (logs - largest) / alpha
+        value = torch.add(largest, below.expm1().mean(0).log1p(), alpha=alpha)
     slopes = below.softmax(0) / means
     if settings.form == "exp":
         value = value.exp()

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from gar.errors import InputError
 from gar.functional.formulas import TENSORS, log_power_mean
-from gar.validation import check_choice, check_tensor, in_full_precision, is_traced, parameter_like
+from gar.validation import can_be_read, check_choice, check_tensor, in_full_precision, parameter_like
 
 Form = Literal["log", "exp"]
 
@@ -60,7 +60,7 @@ def _stacked(losses: Sequence[Tensor]) -> Tensor:
 
 def _check_not_negative(losses: Tensor, eps: float) -> None:
     """Raise for negative losses, whose logarithm would silently be that of the smallest number, without a gradient."""
-    if is_traced() or losses.numel() == 0:
+    if not can_be_read(losses) or losses.numel() == 0:
         return
     lowest = float(losses.detach().min())
     if lowest + eps < 0:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from gar.errors import InputError
+from gar.functional import accelerated
 from gar.functional.aggregation import Form
 from gar.functional.custom_backward import with_custom_backward
 from gar.functional.formulas import (
@@ -42,6 +43,7 @@ from gar.validation import (
     is_transformed,
     like_inputs,
     needs_derivative,
+    on_accelerator,
     per_model,
 )
 
@@ -87,8 +89,8 @@ def gar_loss(
         pairs: ``"batch"`` pairs the rows of each target, ``"targets"`` the targets of each row.
         sample_weight: how often each row counts: ``(..., batch)`` or one value per label.
         mask: True where a label counts, of the same shapes.
-        nan_policy: what a NaN label means: ``"raise"`` an error (while tracing it just stays NaN), ``"omit"`` it as missing,
-            or ``"propagate"`` it unchecked.
+        nan_policy: what a NaN label means: ``"raise"`` an error, ``"omit"`` it as missing, or ``"propagate"`` it unchecked. While
+            tracing, and on an accelerator, where a look at the values would make every step wait, it makes the loss NaN.
         correction: 1 standardises by ``n - 1``, as the authors' code does.
         eps: added to every component. Standard deviations below it count as zero.
         process_group: ``"world"`` or a group: the loss of the joined batch of its ranks, exact for any shards, with one
@@ -206,7 +208,11 @@ class GARFunction(NamedTuple):
         """Return the loss of each model and its gradient by the predictions, without autograd."""
         columns = self._columns(pred, check_labels=False)  # a look at their mean, later, is enough
         alpha = per_model(self.alpha, columns.pred.shape[:-2], columns.pred, "alpha")
-        value, gradient = value_and_gradient(columns, alpha, self.settings, self.exchange_of and self.exchange_of(columns.target))
+        exchange = self.exchange_of and self.exchange_of(columns.target)
+        if exchange is None and on_accelerator(pred):
+            value, gradient = accelerated.value_and_gradient(columns, alpha, self.settings)
+        else:
+            value, gradient = value_and_gradient(columns, alpha, self.settings, exchange)
         gradient = like_inputs(gradient, pred, self.settings.pairs)
         # DistributedDataParallel takes the mean of the ranks' gradients by the parameters. Ours is the gradient of ONE loss of
         # all rows, so the ranks' parts must add up: sum = world size * mean.

@@ -19,7 +19,7 @@ from gar.functional.features import (
     sum_over_pairs,
 )
 from gar.functional.sorting import ascending
-from gar.validation import NanPolicy, in_full_precision, is_traced, needs_derivative
+from gar.validation import NanPolicy, can_be_read, in_full_precision, is_traced, needs_derivative
 
 if TYPE_CHECKING:
     from gar.distributed import ProcessGroup
@@ -78,7 +78,8 @@ def rank_n_contrast_loss(
             value[index], gradient[index] = _value_and_gradient(mine, partners, strength)
         return value, gradient[..., : features.shape[-2], :].to(features.dtype)
 
-    if is_traced() or needs_derivative(sample_weight, temperature):  # the closed form gives that of features alone
+    # The closed form gives the gradient by features alone, and looks at sums, which would make an accelerator wait.
+    if not can_be_read(features) or needs_derivative(sample_weight, temperature):
         return plain(features)
     return with_custom_backward(features, solve, plain)
 

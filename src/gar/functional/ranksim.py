@@ -9,7 +9,7 @@ from gar.distributed import shared_generator
 from gar.functional.custom_backward import VectorJacobian, with_custom_backward
 from gar.functional.features import Cosines, FeatureRows, as_rows, join_batch, parameter_of_pairs, unit_rows
 from gar.functional.sorting import ascending
-from gar.validation import NanPolicy, in_full_precision, is_traced
+from gar.validation import NanPolicy, can_be_read, in_full_precision
 
 if TYPE_CHECKING:
     from gar.distributed import ProcessGroup
@@ -65,7 +65,7 @@ def ranksim_loss(
     rows = as_rows(features, target, sample_weight=sample_weight, mask=mask, nan_policy=nan_policy)
     strength = parameter_of_pairs(interpolation, rows, "interpolation")
     models = rows.features.shape[:-2]
-    if is_traced() or features.device.type != "cpu" or models.numel() == 0:
+    if not can_be_read(features) or models.numel() == 0:
         return _stack_loss(rows, strength, generator)
     values = [
         _model_loss(mine.features, anchors, strength[index] if isinstance(strength, Tensor) else strength)
@@ -130,7 +130,7 @@ def _stack_loss(rows: FeatureRows, strength: float | Tensor, generator: torch.Ge
 def _one_per_label(gaps: Tensor, counts: Tensor, generator: torch.Generator | None) -> Tensor:
     """Return a mask ``(..., n)`` of one row, drawn at random, for every distinct label of rows that count."""
     same = (gaps == 0).all(-3) & counts.unsqueeze(-2) & counts.unsqueeze(-1)
-    if not is_traced() and int(same.sum()) == int(counts.sum()):
+    if can_be_read(same) and int(same.sum()) == int(counts.sum()):
         return counts
     draw = torch.rand(counts.shape, generator=generator, device=counts.device).argsort(-1)  # all different
     return counts & ~(same & (draw.unsqueeze(-2) > draw.unsqueeze(-1))).any(-1)
