@@ -196,8 +196,8 @@ def features_step(name: str, data: StackData, width: int, *, rounds: int) -> Tim
     predictions, features = torch.randn(models, 256, target.shape[1]), torch.randn(models, width, 256).mT
     parameter = torch.tensor(spec.grid).repeat(models // len(spec.grid))
     objective = Objective(name, parameter, (ModelSpan(0, models, 0),), device=target.device)
-    distinct = first_of_each_label(target)
-    labels = Labels(target[None], None, distinct[None])
+    distinct = first_of_each_label(target)[None] if spec.needs_distinct_labels else None
+    labels = Labels(target[None], None, distinct)
     assert spec.parameter is not None
     losses = [spec.loss(**{spec.parameter: value}, nan_policy="propagate") for value in parameter.tolist()]
 

@@ -34,7 +34,11 @@ napoleon_numpy_docstring = False
 # References to public names of this project must resolve. Names of other packages stay plain text, since the build downloads
 # nothing; so do types of inner modules in signatures.
 nitpicky = True
-nitpick_ignore_regex = [("py:.*", r"(?!gar\.).*"), ("py:class", r"gar\.(?:\w+|(?:app|integrations)\.\w+)\.\w+\.\w+")]
+nitpick_ignore_regex = [
+    ("py:.*", r"(?!gar\.).*"),
+    ("py:class", r"gar\.validation\._\w+"),
+    ("py:class", r"gar\.(?:\w+|(?:app|integrations)\.\w+)\.\w+\.\w+"),
+]
 
 
 def setup(app: Any) -> None:

@@ -28,8 +28,8 @@ Pairs = Literal["batch", "targets"]
 FULL = (torch.float32, torch.float64)
 """Dtypes that losses are computed in."""
 
-P = ParamSpec("P")
-R = TypeVar("R")
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 class Columns(NamedTuple):
@@ -65,11 +65,11 @@ class Columns(NamedTuple):
         return (values * self.share).sum(-1) / (count + (count == 0))
 
 
-def in_full_precision(loss: Callable[P, R]) -> Callable[P, R]:
+def in_full_precision(loss: Callable[_P, _R]) -> Callable[_P, _R]:
     """Run a loss outside autocast, whose matrix products would round the statistics to 8 or 11 bits."""
 
     @functools.wraps(loss)
-    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+    def wrapped(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         if not torch._C._is_any_autocast_enabled():
             return loss(*args, **kwargs)
         with torch.autocast(_device_of((*args, *kwargs.values())) or "cpu", enabled=False):
