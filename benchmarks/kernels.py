@@ -1,7 +1,7 @@
 """Kernels of a loss on an accelerator, and whether it waits for the device: ``python -m benchmarks.kernels``.
 
-No accelerator is needed. The meta device has shapes but no values: fetching a value from it fails, as it would make a GPU wait, and a
-dispatch mode counts the operations that would launch a kernel. Views launch none. The counts do not depend on the machine.
+No accelerator is needed. The meta device has shapes but no values: fetching a value from it fails, as it would make a GPU wait, and
+a dispatch mode counts the operations that would launch a kernel. Views launch none. The counts do not depend on the machine.
 """
 
 from collections.abc import Callable, Iterator

@@ -55,9 +55,11 @@ def _solve(
         "diff": lambda: variance[2],
         "diffnorm": lambda: diffnorm if bessel is None else bessel * diffnorm,
     }
-    components = torch.stack([found[name]() for name in settings.components]).squeeze(-1)
+    chosen = list(zip(settings.components, settings.all_weights, strict=True))
+    components = torch.stack([found[name]() if weight == 1 else weight * found[name]() for name, weight in chosen]).squeeze(-1)
     value, slopes = _aggregate(components, share, alpha, settings)
-    slope = dict(zip(settings.components, slopes.unsqueeze(-1).unbind(0), strict=True))
+    parts = zip(chosen, slopes.unsqueeze(-1).unbind(0), strict=True)
+    slope = {name: part if weight == 1 else weight * part for (name, weight), part in parts}
     gradient: Tensor | None = None
     if "diffnorm" in slope:
         factor = slope["diffnorm"] * inverse.prod(0)
@@ -130,9 +132,6 @@ def _aggregate(components: Tensor, share: Tensor | None, alpha: float | Tensor, 
     else:
         part = 1.0 / columns
         means = components.squeeze(-1) if columns == 1 else components.mean(-1)
-    if settings.weights is not None:
-        factors = [means[index] * weight for index, weight in enumerate(settings.weights)]
-        means = torch.stack(factors)
     means = means + settings.eps
     logs = means.log()
     largest = logs.amax(0)
@@ -148,7 +147,5 @@ def _aggregate(components: Tensor, share: Tensor | None, alpha: float | Tensor, 
     if settings.form == "exp":
         value = value.exp()
         slopes = slopes * value
-    if settings.weights is not None:
-        slopes = torch.stack([slopes[index] * weight for index, weight in enumerate(settings.weights)])
     slopes = slopes.unsqueeze(-1)
     return value, slopes if columns == 1 and share is None else slopes * part

@@ -38,12 +38,7 @@ class FocalMAELoss(FunctionLoss):
     options = ("beta", "gamma", "activation")
 
     def __init__(
-        self,
-        beta: float | Tensor = 1.0,
-        *,
-        gamma: float = 1.0,
-        activation: Activation = "sigmoid",
-        nan_policy: NanPolicy = "raise",
+        self, beta: float | Tensor = 1.0, *, gamma: float = 1.0, activation: Activation = "sigmoid", nan_policy: NanPolicy = "raise"
     ) -> None:
         super().__init__(nan_policy=nan_policy)
         self.beta = tuned_parameter(beta, "beta")

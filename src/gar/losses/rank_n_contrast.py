@@ -22,11 +22,7 @@ class RankNContrastLoss(FunctionLoss):
     options = ("temperature", "process_group")
 
     def __init__(
-        self,
-        temperature: float | Tensor = 2.0,
-        *,
-        nan_policy: NanPolicy = "raise",
-        process_group: "ProcessGroup | None" = None,
+        self, temperature: float | Tensor = 2.0, *, nan_policy: NanPolicy = "raise", process_group: "ProcessGroup | None" = None
     ) -> None:
         super().__init__(nan_policy=nan_policy)
         self.temperature = tuned_parameter(temperature, "temperature")
