@@ -3,8 +3,7 @@
 from typing import TYPE_CHECKING
 
 from gar.errors import InputError
-from gar_reproduction.data.catalog import describe
-from gar_reproduction.data.catalog import names as catalog_names
+from gar_reproduction.data.catalog import describe, names as catalog_names
 
 if TYPE_CHECKING:
     from gar.app.compare import Source

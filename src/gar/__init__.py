@@ -12,18 +12,19 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from gar.boosting import GARBoostRegressor as GARBoostRegressor
     from gar.errors import InputError as InputError
-    from gar.estimators import GARRegressor as GARRegressor
-    from gar.estimators import GARRegressorCV as GARRegressorCV
-    from gar.losses import ConRLoss as ConRLoss
-    from gar.losses import FocalMAELoss as FocalMAELoss
-    from gar.losses import FocalMSELoss as FocalMSELoss
-    from gar.losses import GARLoss as GARLoss
-    from gar.losses import HuberLoss as HuberLoss
-    from gar.losses import MAELoss as MAELoss
-    from gar.losses import MAEPearsonLoss as MAEPearsonLoss
-    from gar.losses import MSELoss as MSELoss
-    from gar.losses import RankNContrastLoss as RankNContrastLoss
-    from gar.losses import RankSimLoss as RankSimLoss
+    from gar.estimators import GARRegressor as GARRegressor, GARRegressorCV as GARRegressorCV
+    from gar.losses import (
+        ConRLoss as ConRLoss,
+        FocalMAELoss as FocalMAELoss,
+        FocalMSELoss as FocalMSELoss,
+        GARLoss as GARLoss,
+        HuberLoss as HuberLoss,
+        MAELoss as MAELoss,
+        MAEPearsonLoss as MAEPearsonLoss,
+        MSELoss as MSELoss,
+        RankNContrastLoss as RankNContrastLoss,
+        RankSimLoss as RankSimLoss,
+    )
 
 _EXPORTS = {
     "gar.boosting": ("GARBoostRegressor",),

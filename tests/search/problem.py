@@ -13,8 +13,7 @@ import numpy as np
 import torch
 
 import gar
-from gar.search import RunContext
-from gar.search import search as search_in_context
+from gar.search import RunContext, search as search_in_context
 from gar.stack import History, Models, StackData, TrainSettings
 from tests.stack.plain import make_data
 

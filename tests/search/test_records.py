@@ -17,8 +17,7 @@ import pytest
 import torch
 
 from gar.errors import InputError
-from gar.search import RecordWarning, RunContext
-from gar.search import search as search_in_context
+from gar.search import RecordWarning, RunContext, search as search_in_context
 from gar.search.fingerprints import fingerprint, run_key
 from gar.search.records import DamagedError, from_bytes, to_bytes
 from gar.stack import Fold, History, Scaling, StackData, TrainSettings, train

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from gar.registry import LOSSES
-from gar.stack import History, Models, StackData, TrainSettings, train
-from gar.stack import passes as passes_module
+from gar.stack import History, Models, StackData, TrainSettings, passes as passes_module, train
 from gar.stack.settings import Optimizer
 from tests.stack.plain import make_data
 

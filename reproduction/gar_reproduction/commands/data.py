@@ -6,8 +6,7 @@ import textwrap
 import click
 
 from gar_reproduction.data import files
-from gar_reproduction.data.catalog import describe
-from gar_reproduction.data.catalog import names as catalog_names
+from gar_reproduction.data.catalog import describe, names as catalog_names
 from gar_reproduction.folders import data_home
 
 _WIDTH = 120

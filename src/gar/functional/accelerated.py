@@ -30,10 +30,8 @@ def value_and_gradient(columns: Columns, alpha: float | Tensor, settings: "GARSe
     """Return the loss, shape ``(...)``, and its gradient by ``columns.pred``, of the shape of that."""
     if columns.pred.ndim > 1:
         return _solve(*columns, alpha, settings)
-    pred, target, weight, share = (None if values is None else values.unsqueeze(0) for values in columns)
-    assert pred is not None
-    assert target is not None
-    value, gradient = _solve(pred, target, weight, share, alpha, settings)
+    weight, share = (None if values is None else values.unsqueeze(0) for values in columns[2:])
+    value, gradient = _solve(columns.pred.unsqueeze(0), columns.target.unsqueeze(0), weight, share, alpha, settings)
     return value, gradient.squeeze(0)
 
 
@@ -126,8 +124,7 @@ def _aggregate(components: Tensor, share: Tensor | None, alpha: float | Tensor, 
     """Return the loss ``(...)`` of components ``(M, ..., columns)``, and its slope by each of these."""
     columns = components.shape[-1]
     if share is not None:
-        count = share.sum(-1, keepdim=True)
-        part: Tensor | float = share / count.clamp(min=torch.finfo(share.dtype).tiny)
+        part: Tensor | float = share / share.sum(-1, keepdim=True).clamp(min=torch.finfo(share.dtype).tiny)
         means = (components * part).sum(-1)
     else:
         part = 1.0 / columns
@@ -137,12 +134,11 @@ def _aggregate(components: Tensor, share: Tensor | None, alpha: float | Tensor, 
     largest = logs.amax(0)
     if isinstance(alpha, Tensor):
         alpha = alpha.clamp(_LEAST_ALPHA, _LARGEST_ALPHA)
-        below = (logs - largest) / alpha
-        value = torch.addcmul(largest, alpha, below.expm1().mean(0).log1p())
     else:
         alpha = min(max(alpha, _LEAST_ALPHA), _LARGEST_ALPHA)
-        below = (logs - largest) / alpha
-        value = torch.add(largest, below.expm1().mean(0).log1p(), alpha=alpha)
+    below = (logs - largest) / alpha
+    rest = below.expm1().mean(0).log1p()
+    value = torch.addcmul(largest, alpha, rest) if isinstance(alpha, Tensor) else torch.add(largest, rest, alpha=alpha)
     slopes = below.softmax(0) / means
     if settings.form == "exp":
         value = value.exp()

@@ -124,12 +124,7 @@ def as_rows(
 
 
 def join_batch(
-    group: "ProcessGroup",
-    features: Tensor,
-    target: Tensor,
-    sample_weight: Tensor | None,
-    mask: Tensor | None,
-    *pred: Tensor,
+    group: "ProcessGroup", features: Tensor, target: Tensor, sample_weight: Tensor | None, mask: Tensor | None, *pred: Tensor
 ) -> tuple[Any, ...]:
     """Return all of these with the rows of all ranks, each of which then computes the loss of the joined batch.
 

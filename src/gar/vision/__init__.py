@@ -7,23 +7,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gar.vision.encoder import image_features as image_features
-    from gar.vision.encoder import load_encoder as load_encoder
-    from gar.vision.encoder import resnet18 as resnet18
-    from gar.vision.generated import draw_clocks as draw_clocks
-    from gar.vision.generated import write_clocks as write_clocks
-    from gar.vision.images import ImageTable as ImageTable
-    from gar.vision.images import check_images as check_images
-    from gar.vision.images import read_images as read_images
-    from gar.vision.modules import ImageModule as ImageModule
-    from gar.vision.modules import ImagePretrainer as ImagePretrainer
-    from gar.vision.modules import ImageRegressor as ImageRegressor
-    from gar.vision.probe import Probe as Probe
-    from gar.vision.probe import linear_probe as linear_probe
-    from gar.vision.training import ImageSettings as ImageSettings
-    from gar.vision.training import Machine as Machine
-    from gar.vision.training import train_images as train_images
-    from gar.vision.training import train_study as train_study
+    from gar.vision.encoder import image_features as image_features, load_encoder as load_encoder, resnet18 as resnet18
+    from gar.vision.generated import draw_clocks as draw_clocks, write_clocks as write_clocks
+    from gar.vision.images import ImageTable as ImageTable, check_images as check_images, read_images as read_images
+    from gar.vision.modules import ImageModule as ImageModule, ImagePretrainer as ImagePretrainer, ImageRegressor as ImageRegressor
+    from gar.vision.probe import Probe as Probe, linear_probe as linear_probe
+    from gar.vision.training import (
+        ImageSettings as ImageSettings,
+        Machine as Machine,
+        train_images as train_images,
+        train_study as train_study,
+    )
 
 _MODULES = {
     "encoder": ("image_features", "load_encoder", "resnet18"),

@@ -11,8 +11,7 @@ from sklearn.datasets import load_diabetes
 
 from gar.app.report.results import Choice, Curve, Method, ParameterScore, Predictions, Problem, Results, Truth
 from gar.metrics import pearson
-from gar.registry import LOSSES as REGISTERED
-from gar.registry import METRICS
+from gar.registry import LOSSES as REGISTERED, METRICS
 from gar.search import Selection, select
 from gar.stack import History, Models, StackData, StackedMLP, TrainSettings, train
 

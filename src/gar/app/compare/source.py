@@ -211,11 +211,7 @@ def prepare(source: Source, options: Options) -> Prepared:
     encoder = Encoder.infer(kept.features)
     encoded = encode_folds(encoder, kept.features, kept.labels, parts, scale_labels=options.preset is None)
     return Prepared(
-        source=kept,
-        data=encoded.data,
-        encoders=tuple(encoded.encoders),
-        parts=parts,
-        notes=(*source.notes, *notes, *encoder.notes),
+        source=kept, data=encoded.data, encoders=tuple(encoded.encoders), parts=parts, notes=(*source.notes, *notes, *encoder.notes)
     )
 
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load as tensors_from_bytes
-from safetensors.torch import save as tensors_to_bytes
+from safetensors.torch import load as tensors_from_bytes, save as tensors_to_bytes
 from torch import Tensor
 
 from gar import __version__

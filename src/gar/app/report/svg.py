@@ -9,8 +9,7 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backend_bases import GraphicsContextBase as Context
-from matplotlib.backend_bases import RendererBase
+from matplotlib.backend_bases import GraphicsContextBase as Context, RendererBase
 from matplotlib.colors import to_hex
 from matplotlib.path import Path
 from matplotlib.text import Text

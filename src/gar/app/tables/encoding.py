@@ -334,12 +334,7 @@ class EncodedFolds(NamedTuple):
 
 
 def encode_folds(
-    encoder: Encoder,
-    frame: pd.DataFrame,
-    y: np.ndarray,
-    folds: Sequence[Sequence[ArrayLike]],
-    *,
-    scale_labels: bool = True,
+    encoder: Encoder, frame: pd.DataFrame, y: np.ndarray, folds: Sequence[Sequence[ArrayLike]], *, scale_labels: bool = True
 ) -> EncodedFolds:
     """Encode and standardise every fold with statistics of its own training rows.
 
