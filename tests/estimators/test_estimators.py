@@ -4,8 +4,6 @@ import pickle
 from typing import Any
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 from scipy import sparse
 from sklearn.base import clone
@@ -203,6 +201,8 @@ def test_units_of_labels_do_not_matter() -> None:
 
 
 def test_frames_and_feature_names() -> None:
+    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    pl = pytest.importorskip("polars", reason="polars is not installed")
     x, y = table()
     names = [f"column {k}" for k in range(5)]
     model = GARRegressor(epochs=5, random_state=0).fit(pd.DataFrame(x, columns=names), pd.Series(y))
