@@ -41,8 +41,7 @@ def _solve(
     rows = _Rows(pred, weight)
     values = torch.stack((pred, target, pred - target))
     guess = rows.mean(values)
-    centred = values - guess
-    variance, centred = rows.variance(centred)
+    variance, centred = rows.variance(values - guess)
     constant = _is_constant(variance[:2], guess[:2], settings.eps)
     inverse = variance[:2].rsqrt().masked_fill(constant, 0.0)
     standard = centred[:2] * inverse

@@ -12,6 +12,7 @@ come from the moments. So a batch costs two passes for the moments and one for t
 nothing of size n is kept for the backward pass but the gradient itself.
 """
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -92,7 +93,7 @@ class ShiftedSums(NamedTuple):
         return Moments(size, pred, pred - error, error, self.absolute, error_square, pred_square, target_square, cross)
 
 
-class CentredBatch:
+class CentredBatch(ABC):
     """Centred predictions and errors of a batch, and its moments. Subclasses calculate with tensors or with numpy arrays."""
 
     def __init__(self, pred: Any, target: Any, size: Number) -> None:
@@ -109,13 +110,13 @@ class CentredBatch:
         self.sign = error.sign()
         return self._dot(error, self.sign)
 
+    @abstractmethod
     def _centred(self, values: Any, out: Any = None) -> tuple[Any, Number, Number]:
         """Return values minus their mean, that mean, and the sum of squares; the first may be written to ``out``."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _dot(self, one: Any, other: Any) -> Number:
         """Return the weighted sum of products along the rows."""
-        raise NotImplementedError
 
 
 class DifferentiableBatch(CentredBatch):

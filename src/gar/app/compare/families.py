@@ -73,7 +73,7 @@ def load_families(options: Options) -> list[Family]:
     families, losses = list[Family](), options.losses_or(PAPER_LOSSES)
     for name in dict.fromkeys(options.families):
         if name == NETWORKS:
-            families.append(Networks())
+            families.append(FAMILIES[name].implementation())
         else:
             from gar.app.compare.trees import BoostedTrees  # every other family is a library of boosted trees
 
