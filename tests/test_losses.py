@@ -117,6 +117,13 @@ def test_other_parameters_too(build: Callable[[Any], nn.Module]) -> None:
     assert repr(build(np.float32(0.5))) == repr(build(0.5))
 
 
+def test_a_loss_prints_as_it_is_written() -> None:
+    assert repr(gar.GARLoss()) == "GARLoss(alpha=1.0)"
+    assert repr(gar.GARLoss(0.5, form="exp", nan_policy="omit")) == "GARLoss(alpha=0.5, form='exp', nan_policy='omit')"
+    assert repr(gar.GARLoss(torch.tensor(0.5))) == "GARLoss(alpha=tensor(0.5000))"
+    assert repr(gar.MAELoss()) == "MAELoss()"
+
+
 def test_registry_has_the_nine_methods_of_the_paper_and_their_grids() -> None:
     assert NAMES == ["mae", "mse", "huber", "focal_mae", "focal_mse", "ranksim", "rnc", "conr", "gar", "mae_pearson"]
     grids = {spec.parameter: spec.grid for spec in LOSSES.values() if spec.parameter}

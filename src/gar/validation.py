@@ -35,8 +35,9 @@ _R = TypeVar("_R")
 class Columns(NamedTuple):
     """Checked inputs, laid out so that what is paired or averaged runs along the last dimension.
 
-    ``pred``, ``target`` and ``weight`` have shape ``(..., columns, n)``, or just ``(n,)`` for a single column. ``share`` has one
-    dimension less: the weight of a column in the mean over columns. ``None`` stands for 'all ones'.
+    ``pred``, ``target`` and ``weight`` have shape ``(..., columns, n)``, or just ``(n,)`` for a single column; without weights all
+    rows count once. ``share`` has one dimension less: the weight of a column in the mean over columns; None if all that have rows
+    count alike.
     """
 
     pred: Tensor
@@ -59,10 +60,11 @@ class Columns(NamedTuple):
 
     def over_columns(self, values: Tensor) -> Tensor:
         """Return the mean over columns that have rows; zero where none has. ``(..., columns)`` to ``(...)``."""
-        if self.share is None:
+        if self.weight is None:
             return values.mean(-1)
-        count = self.share.sum(-1)
-        return (values * self.share).sum(-1) / (count + (count == 0))
+        share = self.weight.sum(-1).sign() if self.share is None else self.share
+        count = share.sum(-1)
+        return (values * share).sum(-1) / (count + (count == 0))
 
 
 def in_full_precision(loss: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -109,11 +111,7 @@ def is_transformed() -> bool:
 
 def needs_derivative(*values: object) -> bool:
     """Return True if any of these is a tensor that is differentiated, backward or forward."""
-    return any(map(_is_differentiated, values))
-
-
-def _is_differentiated(value: object) -> bool:
-    return isinstance(value, Tensor) and (value.requires_grad or has_tangent(value))
+    return any(isinstance(value, Tensor) and (value.requires_grad or has_tangent(value)) for value in values)
 
 
 def has_tangent(values: Tensor) -> bool:
@@ -138,15 +136,15 @@ def as_columns(
     weight = _element_weight(pred, target, sample_weight, mask, nan_policy, pairs)
     if weight is not None:
         # What does not count may hold NaN: 0 * NaN is NaN, so it is replaced and not just multiplied away.
-        pred, target = pred.where(weight > 0, 0.0), target.where(weight > 0, 0.0)
+        left_out = weight <= 0
+        pred, target = pred.masked_fill(left_out, 0.0), target.masked_fill(left_out, 0.0)
     columns = Columns(_in_columns(pred, pairs), _in_columns(target, pairs), None, None)
     if weight is None:
         return columns
-    weight = _in_columns(weight, pairs)
-    share = (weight > 0).any(-1).to(pred.dtype)
+    share: Tensor | None = None
     if pairs == "targets" and sample_weight is not None and sample_weight.ndim == pred.ndim - 1:
-        share = share * sample_weight.to(pred.dtype)
-    return Columns(columns.pred, columns.target, weight, share)
+        share = (weight > 0).any(-1) * sample_weight.to(pred.dtype)
+    return Columns(columns.pred, columns.target, _in_columns(weight, pairs), share)
 
 
 def _in_columns(values: Tensor, pairs: Pairs) -> Tensor:

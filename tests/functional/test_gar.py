@@ -1,6 +1,8 @@
 """GAR's own: its variants, its closed form, its precision."""
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
@@ -203,8 +205,38 @@ def test_a_constant_is_seen_as_constant(value: float, n: int, dtype: torch.dtype
 def test_what_a_degenerate_batch_gives() -> None:
     one = GARLoss().components_of(torch.tensor([3.0]), torch.tensor([1.0]))
     assert [float(v) for v in one.values()] == [2.0, 0.0, 1.0]
-    nothing = gar_loss(torch.tensor([3.0]), torch.tensor([1.0]), mask=torch.tensor([False]))
-    assert float(nothing) == pytest.approx(math.log(1e-7))
+
+
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # torch's own, inside Dynamo
+@pytest.mark.parametrize("shape", [(4,), (4, 1), (4, 3), (2, 4, 3)], ids=str)
+@pytest.mark.parametrize("form", ["log", "exp"])
+@pytest.mark.parametrize("pairs", ["batch", "targets"])
+def test_where_nothing_counts_the_loss_is_zero(shape: tuple[int, ...], form: str, pairs: str) -> None:
+    """A batch without labels must not look like a perfect fit in the mean of an epoch; models beside it are not affected."""
+    if pairs == "targets" and shape[1:] in ((), (1,)):
+        pytest.skip("a single target has no pairs along targets")
+    pred, target, mask = torch.randn(shape), torch.full(shape, torch.nan), torch.zeros(shape, dtype=torch.bool)
+    models = shape[:-2]
+    if models:
+        target[1] = torch.randn(shape[1:])
+        mask[1] = True
+    empty = torch.arange(models[0]) == 0 if models else torch.tensor(True)
+    alike = {"alpha": 0.5, "form": form, "pairs": pairs}
+    torch.compiler.reset()
+    losses: list[Callable[[Tensor], Tensor]] = [
+        lambda f: gar_loss(f, target, nan_policy="omit", **alike),  # type: ignore[arg-type]
+        lambda f: gar_loss(f, target, mask=mask, **alike),  # type: ignore[arg-type]
+        lambda f: gar_loss(f, target.nan_to_num(), sample_weight=mask.double(), **alike),  # type: ignore[arg-type]
+        lambda f: torch.func.vmap(partial(gar_loss, nan_policy="omit", **alike))(f[None], target[None])[0],  # type: ignore[arg-type]
+        lambda f: torch.compile(gar_loss, backend="aot_eager", fullgraph=True)(f, target, nan_policy="omit", **alike),  # type: ignore[arg-type]
+    ]
+    for loss in losses:
+        leaf = pred.clone().requires_grad_()
+        value = loss(leaf)
+        value.sum().backward()
+        assert leaf.grad is not None
+        assert torch.equal(value == 0, empty)
+        assert torch.equal(leaf.grad.reshape(*models, -1).any(-1), ~empty)
 
 
 def test_the_log_form_is_negative_near_a_good_fit() -> None:

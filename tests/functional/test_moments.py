@@ -7,11 +7,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from gar.functional.formulas import rounding_noise
+from gar.functional.formulas import Moments, rounding_noise
 from gar.functional.moments import (
     CentredBatch,
     DifferentiableBatch,
-    Moments,
     ShiftedSums,
     SmallBatches,
     TensorBatch,

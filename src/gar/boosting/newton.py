@@ -21,6 +21,7 @@ from scipy.linalg.blas import dasum
 
 from gar.functional.formulas import (
     ARRAYS,
+    Moments,
     Number,
     attention,
     gradient_coefficients,
@@ -30,7 +31,7 @@ from gar.functional.formulas import (
     weighted_components,
 )
 from gar.functional.gar import GARSettings
-from gar.functional.moments import Moments, ShiftedSums
+from gar.functional.moments import ShiftedSums
 
 UNIT = float(np.finfo(np.float64).eps)
 _BLOCK = 9984
@@ -179,7 +180,7 @@ class NewtonBatch:
 
     def _components(self, settings: GARSettings) -> tuple[Number, list[Number], list[Number]]:
         """Return each target's part in the mean over targets, the weighted components, and their logarithms."""
-        part, means = mean_components(self.moments, np.ones(len(self._columns)), settings, self._spreads, ARRAYS)
+        part, means, _ = mean_components(self.moments, np.ones(len(self._columns)), settings, self._spreads, ARRAYS)
         components = weighted_components(means, settings)
         return part, components, [np.log(component) for component in components]
 

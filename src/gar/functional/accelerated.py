@@ -3,11 +3,12 @@
 On a GPU a launch costs about as much as the arithmetic of a batch. So the numbers of a batch stay in a few small tensors that are
 worked on together, and nothing is fetched. The formulas are those of :mod:`gar.functional.formulas` in another form:
 
-- predictions, labels and errors are stacked, and centred twice, since a mean is a rounded number;
-- with standardised predictions ``u`` and labels ``v``, ``1 - rho = mean((u - v)^2) / 2``: rounding of the standard deviations
-  enters only by its square, so this keeps its digits where ``rho`` is near one, without a branch;
-- the derivative of ``1 - rho`` by ``f_i`` is ``(e_i - mean(u e) u_i) / (n s_f s_y)``, the part of the centred error that is
-  orthogonal to the predictions;
+- what is summed is stacked as ``((f, |e|), (y, e))``, and centred twice, since a mean is a rounded number;
+- the first row over the standard deviation of ``f`` gives ``u``, the second over that of ``y`` gives ``v`` and ``w = e / s_y``;
+- ``1 - rho = mean((u - v)^2) / 2``: rounding of the standard deviations enters only by its square, so this keeps its digits where
+  ``rho`` is near one, without a branch;
+- the derivative of ``1 - rho`` by ``f_i`` is ``(w_i - mean(u w) u_i) / (n s_f)``, the part of the centred error that is orthogonal
+  to the predictions;
 - alpha is moved a little away from 0 and infinity, where the aggregation has its limits to the last digit.
 """
 
@@ -39,38 +40,37 @@ def _solve(
     pred: Tensor, target: Tensor, weight: Tensor | None, share: Tensor | None, alpha: float | Tensor, settings: "GARSettings"
 ) -> tuple[Tensor, Tensor]:
     rows = _Rows(pred, weight)
-    values = torch.stack((pred, target, pred - target))
-    guess = rows.mean(values)
-    variance, centred = rows.variance(values - guess)
-    constant = _is_constant(variance[:2], guess[:2], settings.eps)
-    inverse = variance[:2].rsqrt().masked_fill(constant, 0.0)
-    standard = centred[:2] * inverse
-    diffnorm = torch.add(constant, rows.mean_square(standard[0] - standard[1]), alpha=0.5)  # 1 where there is no correlation
+    error = pred - target
+    values = torch.stack((pred, error.abs(), target, error)).view(2, 2, *pred.shape)
+    means = rows.mean(values)
+    variance, centred = rows.variance(values - means)
+    constant = _is_constant(variance[:, 0], means[:, 0], settings.eps)
+    inverse = variance[:, 0].rsqrt().masked_fill(constant, 0.0)
+    (standard_pred, _), (standard_target, scaled_error) = centred * inverse.unsqueeze(1)
+    diffnorm = torch.add(constant, rows.mean_square(standard_pred - standard_target), alpha=0.5)  # 1 where there is no correlation
     bessel = rows.bessel(settings.correction)
-    found = {
-        "mae": lambda: rows.mean(values[2].abs()),
-        "diff": lambda: variance[2],
-        "diffnorm": lambda: diffnorm if bessel is None else bessel * diffnorm,
-    }
+    found = {"mae": means[0, 1], "diff": variance[1, 1], "diffnorm": diffnorm if bessel is None else bessel * diffnorm}
     chosen = list(zip(settings.components, settings.all_weights, strict=True))
-    components = torch.stack([found[name]() if weight == 1 else weight * found[name]() for name, weight in chosen]).squeeze(-1)
-    value, slopes = _aggregate(components, share, alpha, settings)
+    components = torch.stack([found[name] if factor == 1 else factor * found[name] for name, factor in chosen]).squeeze(-1)
+    value, slopes = _aggregate(components, rows.shares(share), alpha, settings)
     parts = zip(chosen, slopes.unsqueeze(-1).unbind(0), strict=True)
-    slope = {name: part if weight == 1 else weight * part for (name, weight), part in parts}
+    slope = {name: part if factor == 1 else factor * part for (name, factor), part in parts}
     gradient: Tensor | None = None
     if "diffnorm" in slope:
-        factor = slope["diffnorm"] * inverse.prod(0)
-        factor = factor if bessel is None else factor * bessel
-        orthogonal = torch.addcmul(centred[2], standard[0], rows.mean(standard[0] * centred[2]), value=-1.0)
-        gradient = orthogonal * factor
+        height = slope["diffnorm"] * inverse[0]
+        height = height if bessel is None else height * bessel
+        along = rows.mean(standard_pred * scaled_error)
+        gradient = torch.addcmul(scaled_error, standard_pred, along, value=-1.0) * height
     if "diff" in slope:
-        error = centred[2]
-        gradient = 2.0 * slope["diff"] * error if gradient is None else torch.addcmul(gradient, error, slope["diff"], value=2.0)
+        by_error, centred_error = slope["diff"], centred[1, 1]
+        gradient = (
+            2.0 * by_error * centred_error if gradient is None else torch.addcmul(gradient, centred_error, by_error, value=2.0)
+        )
     if "mae" in slope:
-        sign = values[2].sign()
-        gradient = slope["mae"] * sign if gradient is None else torch.addcmul(gradient, sign, slope["mae"])
+        by_sign, sign = slope["mae"], error.sign()
+        gradient = by_sign * sign if gradient is None else torch.addcmul(gradient, sign, by_sign)
     assert gradient is not None
-    return value, rows.spread(gradient)
+    return rows.zero_if_empty(value), rows.spread(gradient)
 
 
 class _Rows:
@@ -108,6 +108,19 @@ class _Rows:
             return max(self._count - correction, 0) / self._count
         return (1.0 - correction / self._size).clamp(min=0.0)
 
+    def shares(self, given: Tensor | None) -> Tensor | None:
+        """Return the weight of each column in the mean over columns, which is zero where no row counts; None if all are alike."""
+        if given is not None or self._weight is None or self._size.shape[-2] == 1:
+            return given
+        return self._size.squeeze(-1).sign()
+
+    def zero_if_empty(self, value: Tensor) -> Tensor:
+        """Return 0 for models none of whose rows counts: there is nothing to learn."""
+        if self._weight is None:
+            return value
+        size = self._size.squeeze(-1)
+        return value * (size.squeeze(-1) if size.shape[-1] == 1 else size.amax(-1)).sign()
+
     def spread(self, per_mean: Tensor) -> Tensor:
         """Turn the gradient by a mean into that by every row."""
         return per_mean / self._count if self._weight is None else per_mean * self._share
@@ -122,12 +135,14 @@ def _is_constant(variance: Tensor, mean: Tensor, eps: float) -> Tensor:
 def _aggregate(components: Tensor, share: Tensor | None, alpha: float | Tensor, settings: "GARSettings") -> tuple[Tensor, Tensor]:
     """Return the loss ``(...)`` of components ``(M, ..., columns)``, and its slope by each of these."""
     columns = components.shape[-1]
-    if share is not None:
-        part: Tensor | float = share / share.sum(-1, keepdim=True).clamp(min=torch.finfo(share.dtype).tiny)
-        means = (components * part).sum(-1)
+    part: Tensor | float = 1.0 / columns
+    if columns == 1:
+        means = components.squeeze(-1)
+    elif share is None:
+        means = components.mean(-1)
     else:
-        part = 1.0 / columns
-        means = components.squeeze(-1) if columns == 1 else components.mean(-1)
+        part = share / share.sum(-1, keepdim=True).clamp(min=torch.finfo(share.dtype).tiny)
+        means = (components * part).sum(-1)
     means = means + settings.eps
     logs = means.log()
     largest = logs.amax(0)
@@ -143,4 +158,4 @@ def _aggregate(components: Tensor, share: Tensor | None, alpha: float | Tensor, 
         value = value.exp()
         slopes = slopes * value
     slopes = slopes.unsqueeze(-1)
-    return value, slopes if columns == 1 and share is None else slopes * part
+    return value, slopes if columns == 1 else slopes * part

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from gar.distributed import check_group, gather, handle, world_size
 from gar.errors import InputError
-from gar.functional.formulas import Number
+from gar.functional.formulas import Moments, Number
 from gar.functional.gar import GARFunction
-from gar.functional.moments import Moments, as_table, merge
+from gar.functional.moments import as_table, merge
 from gar.validation import bad_labels, bad_labels_elsewhere, check_labels, needs_derivative
 
 if TYPE_CHECKING:

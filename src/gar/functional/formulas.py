@@ -1,9 +1,9 @@
 """GAR's formulas over a few numbers, from the moments of a batch to the loss and the coefficients of its gradient.
 
-A formula over moments is a few dozen operations. On Python floats (one model, one target) that takes microseconds, on numpy arrays
-(a stack of models on the CPU) little more, and torch tensors can be differentiated, traced and left on another device. So that each
-formula is written once, it takes a :class:`NumberSystem` as ``xp``, which has ``where``, ``log`` and their like; plain arithmetic
-needs no help. Letters are those of :mod:`gar.functional.moments`.
+A formula over moments is a few dozen operations. Numpy arrays (a stack of models on the CPU) make them cheap, torch tensors can be
+differentiated, traced and left on another device. So that each formula is written once for both, it takes a :class:`NumberSystem`
+as ``xp``, which has ``where``, ``log`` and their like; plain arithmetic needs no help. For one model with one target they stand in
+Python floats in :mod:`gar.functional.single`. Letters are those of :mod:`gar.functional.moments`.
 """
 
 import math
@@ -16,54 +16,31 @@ from torch import Tensor
 
 if TYPE_CHECKING:
     from gar.functional.gar import GARSettings
-    from gar.functional.moments import Moments
 
 Number = Any
-"""A float, a numpy array or a torch tensor, according to the number system in use."""
+"""A numpy array, a torch tensor, or a float for the sums of a single column."""
 
 
-class NumberSystem(Protocol):
-    """The functions that the formulas need. Arrays have one value per column along their last axis; floats are one column."""
+class Moments(NamedTuple):
+    """Sums over one column, shape ``(..., columns)`` each; see the top of :mod:`gar.functional.moments`."""
 
-    def where(self, condition: Any, yes: Number, no: Number) -> Number: ...
-    def exp(self, x: Number) -> Number: ...
-    def expm1(self, x: Number) -> Number: ...
-    def log(self, x: Number) -> Number: ...
-    def log1p(self, x: Number) -> Number: ...
-    def constant(self, x: Number) -> Number: ...
-    def largest(self, values: Sequence[Number]) -> Number: ...
-    def sum_columns(self, x: Number) -> Number: ...
-    def to_columns(self, x: Number) -> Number: ...
-    def is_finite(self, x: Number) -> bool: ...
-
-
-class _Floats:
-    """One model with one target."""
-
-    exp = staticmethod(math.exp)
-    expm1 = staticmethod(math.expm1)
-    log = staticmethod(math.log)
-    log1p = staticmethod(math.log1p)
-    is_finite = staticmethod(math.isfinite)
-
-    def where(self, condition: bool, yes: float, no: float) -> float:
-        return yes if condition else no
-
-    def largest(self, values: Sequence[float]) -> float:
-        return math.nan if any(map(math.isnan, values)) else max(values)
-
-    def _unchanged(self, x: float) -> float:
-        return x
-
-    constant = sum_columns = to_columns = _unchanged
+    size: Number
+    mean_pred: Number
+    mean_target: Number
+    mean_error: Number
+    absolute: Number  # A
+    error: Number  # D
+    pred: Number  # F
+    target: Number  # V
+    cross: Number  # Q
 
 
-class _Arrays:
-    """A stack of models or several targets, in numpy; torch differs only in the methods below."""
+class NumberSystem:
+    """The functions that the formulas need, of numpy; torch differs only in the two methods. Columns are the last axis."""
 
     def __init__(self, module: Any) -> None:
         self.where, self.exp, self.expm1 = module.where, module.exp, module.expm1
-        self.log, self.log1p, self.maximum, self.isfinite = module.log, module.log1p, module.maximum, module.isfinite
+        self.log, self.log1p, self.maximum = module.log, module.log1p, module.maximum
 
     def constant(self, x: Number) -> Number:
         return x
@@ -74,17 +51,8 @@ class _Arrays:
             result = self.maximum(result, value)
         return result
 
-    def sum_columns(self, x: Number) -> Number:
-        return x.sum(-1)
 
-    def to_columns(self, x: Number) -> Number:
-        return x[..., None]
-
-    def is_finite(self, x: Number) -> bool:
-        return bool(self.isfinite(x).all())
-
-
-class _Tensors(_Arrays):
+class _Tensors(NumberSystem):
     """Tensors on any device, with derivatives; equal maxima share theirs evenly."""
 
     def largest(self, values: Sequence[Tensor]) -> Tensor:
@@ -94,15 +62,14 @@ class _Tensors(_Arrays):
         return x.detach()
 
 
-FLOATS = _Floats()
-ARRAYS = _Arrays(np)
+ARRAYS = NumberSystem(np)
 TENSORS = _Tensors(torch)
 
 
 class Exchange(Protocol):
     """What a batch that is spread over several processes needs from the others."""
 
-    def merged(self, local: "Moments") -> "Moments":
+    def merged(self, local: Moments) -> Moments:
         """Return the moments of the joined batch of all processes."""
 
     def joined(self, sums: list[Number]) -> list[Number]:
@@ -110,7 +77,7 @@ class Exchange(Protocol):
 
 
 def solve_moments(
-    m: "Moments",
+    m: Moments,
     share: Number,
     alpha: Number,
     settings: "GARSettings",
@@ -120,7 +87,7 @@ def solve_moments(
 ) -> tuple[Number, tuple[Number, Number, Number]]:
     """Return the loss of each model, and the coefficients of its gradient in each column."""
     spreads = spreads_of(m, eps=settings.eps, unit=unit, xp=xp)
-    part, means = mean_components(m, share, settings, spreads, xp, exchange)
+    part, means, count = mean_components(m, share, settings, spreads, xp, exchange)
     components = weighted_components(means, settings)
     logs = [xp.log(component) for component in components]
     value = log_power_mean(logs, alpha, xp=xp)
@@ -128,22 +95,24 @@ def solve_moments(
     if settings.form == "exp":
         value = xp.exp(value)
         slopes = [value * slope for slope in slopes]
+    value = xp.where(count == 0, 0.0, value)  # nothing counts, so there is nothing to learn
     return value, gradient_coefficients(m, part, slopes, settings, spreads, xp)
 
 
 def mean_components(
-    m: "Moments", share: Number, settings: "GARSettings", spreads: "Spreads", xp: NumberSystem, exchange: Exchange | None = None
-) -> tuple[Number, list[Number]]:
-    """Return each column's part in the mean over columns, and the components of the models, neither weighted nor aggregated."""
-    totals = [xp.sum_columns(value * share) for value in column_components(m, settings, spreads, xp)]
-    count = xp.sum_columns(share)
+    m: Moments, share: Number, settings: "GARSettings", spreads: "Spreads", xp: NumberSystem, exchange: Exchange | None = None
+) -> tuple[Number, list[Number], Number]:
+    """Return each column's part in the mean over columns, the components of the models, neither weighted nor aggregated, and the
+    number of columns that count."""
+    totals = [(value * share).sum(-1) for value in column_components(m, settings, spreads, xp)]
+    count = share.sum(-1)
     if exchange is not None and settings.pairs == "targets":  # no pair crosses processes then, only the mean over rows does
         count, *totals = exchange.joined([count, *totals])
-    count = count + (count == 0)
-    return share / xp.to_columns(count), [total / count for total in totals]
+    divisor = count + (count == 0)
+    return share / divisor[..., None], [total / divisor for total in totals], count
 
 
-def column_components(m: "Moments", settings: "GARSettings", spreads: "Spreads", xp: NumberSystem) -> list[Number]:
+def column_components(m: Moments, settings: "GARSettings", spreads: "Spreads", xp: NumberSystem) -> list[Number]:
     """Return the chosen components of every column, neither weighted nor averaged."""
     values = []
     for name in settings.components:
@@ -161,17 +130,17 @@ def weighted_components(components: list[Number], settings: "GARSettings") -> li
     return [weight * value + settings.eps for weight, value in zip(settings.all_weights, components, strict=True)]
 
 
-def mean_absolute_error(m: "Moments") -> Number:
+def mean_absolute_error(m: Moments) -> Number:
     """Return ``A / n``."""
     return m.absolute / (m.size + (m.size == 0))
 
 
-def variance_of_errors(m: "Moments") -> Number:
+def variance_of_errors(m: Moments) -> Number:
     """Return ``1/(2 n^2) S_ij ((f_i - f_j) - (y_i - y_j))^2 = D / n``: the paper's Theorem on the difference loss."""
     return m.error / (m.size + (m.size == 0))
 
 
-def one_minus_pearson(m: "Moments", spreads: "Spreads", *, correction: int = 0, xp: NumberSystem) -> Number:
+def one_minus_pearson(m: Moments, spreads: "Spreads", *, correction: int = 0, xp: NumberSystem) -> Number:
     """Return ``1 - rho``, in the form that keeps its digits where ``rho`` is near one; 1, without gradient, where it is undefined.
 
     With ``K = S f_bar y_bar = F - Q`` and ``s = sqrt(F V)``: ``1 - rho = (s - K)/s = (s^2 - K^2)/(s (s + K))``, and
@@ -197,7 +166,7 @@ class Spreads(NamedTuple):
     scale: Number
 
 
-def spreads_of(m: "Moments", *, eps: float, unit: float, xp: NumberSystem) -> Spreads:
+def spreads_of(m: Moments, *, eps: float, unit: float, xp: NumberSystem) -> Spreads:
     """Return the spreads of predictions and labels. A correlation is defined where both standard deviations are above ``eps`` and
     above the rounding of their mean; ``unit`` is the rounding unit of the dtype that the moments were summed in."""
     size = m.size + (m.size == 0)
@@ -233,7 +202,7 @@ def rounding_noise(mean: Number, unit: float, *, slack: float = 8.0) -> Number:
     return slack * unit * abs(mean)
 
 
-def _bessel(m: "Moments", correction: int) -> Number:
+def _bessel(m: Moments, correction: int) -> Number:
     """Return the factor of the normalised difference when standard deviations divide by ``n - correction``, never below zero."""
     if correction == 0:
         return 1.0
@@ -295,7 +264,7 @@ def _mean(values: Sequence[Number]) -> Number:
 
 
 def gradient_coefficients(
-    m: "Moments", part: Number, slopes: list[Number], settings: "GARSettings", spreads: "Spreads", xp: NumberSystem
+    m: Moments, part: Number, slopes: list[Number], settings: "GARSettings", spreads: "Spreads", xp: NumberSystem
 ) -> tuple[Number, Number, Number]:
     """Return the factors of sign, centred error and centred prediction in the gradient, per column.
 
@@ -306,7 +275,7 @@ def gradient_coefficients(
     by_sign = by_error = by_pred = 0.0 * part
     size = m.size + (m.size == 0)
     for name, weight, slope in zip(settings.components, settings.all_weights, slopes, strict=True):
-        height = weight * xp.to_columns(slope) * part
+        height = weight * slope[..., None] * part
         if name == "mae":
             by_sign = height / size
         elif name == "diff":

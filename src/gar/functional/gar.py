@@ -8,12 +8,13 @@ import torch
 from torch import Tensor
 
 from gar.errors import InputError
-from gar.functional import accelerated
+from gar.functional import accelerated, single
 from gar.functional.aggregation import Form
 from gar.functional.custom_backward import with_custom_backward
 from gar.functional.formulas import (
     TENSORS,
     Exchange,
+    Moments,
     column_components,
     log_power_mean,
     solve_moments,
@@ -22,7 +23,6 @@ from gar.functional.formulas import (
 )
 from gar.functional.moments import (
     DifferentiableBatch,
-    Moments,
     filled_columns,
     joined_components,
     moments,
@@ -79,7 +79,7 @@ def gar_loss(
 
     Args:
         pred: predictions, ``(batch,)``, ``(batch, targets)`` or ``(..., batch, targets)``; leading dimensions are independent
-            models. With several targets a component is the mean over targets.
+            models (images: ``pred.flatten(1)``, or ``pred.reshape(-1)``). With several targets a component is the mean over targets.
         target: labels of the same shape.
         alpha: how evenly the components are attended to: a number from 0 (only the largest) to ``math.inf`` (all alike), or
             a tensor with one value per model.
@@ -101,7 +101,7 @@ def gar_loss(
         One value per model, shape ``(...)``; a single number for one model.
 
     A constant prediction or label has no correlation: its ``diffnorm`` is 1 and has no gradient. One row has ``diff`` 0. Where
-    everything is masked, components are 0 and so is the gradient.
+    everything is masked or missing, value and gradient are 0.
 
     Example:
         >>> gar_loss(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([1.0, 2.0, 3.0]), alpha=0.5)
@@ -211,6 +211,8 @@ class GARFunction(NamedTuple):
         exchange = self.exchange_of and self.exchange_of(columns.target)
         if exchange is None and on_accelerator(pred):
             value, gradient = accelerated.value_and_gradient(columns, alpha, self.settings)
+        elif exchange is None and single.suits(columns):
+            value, gradient = single.value_and_gradient(columns, float(alpha), self.settings)
         else:
             value, gradient = value_and_gradient(columns, alpha, self.settings, exchange)
         gradient = like_inputs(gradient, pred, self.settings.pairs)
@@ -231,7 +233,8 @@ class GARFunction(NamedTuple):
         columns = self._columns(pred)
         logs = [value.log() for value in weighted_components(self._mean_components(columns), self.settings)]
         value: Tensor = log_power_mean(logs, per_model(self.alpha, columns.pred.shape[:-2], columns.pred, "alpha"), xp=TENSORS)
-        return value.exp() if self.settings.form == "exp" else value
+        value = value.exp() if self.settings.form == "exp" else value
+        return value if columns.weight is None else value.where((columns.weight > 0).any(-1).any(-1), 0.0)
 
     @in_full_precision
     def components(self, pred: Tensor) -> list[Tensor]:

@@ -21,33 +21,20 @@ from torch import Tensor
 
 from gar.functional.formulas import (
     ARRAYS,
-    FLOATS,
     TENSORS,
     Exchange,
+    Moments,
     Number,
     NumberSystem,
     mean_components,
     solve_moments,
     spreads_of,
 )
+from gar.functional.single import float_components, solve_floats
 from gar.validation import Columns, check_labels
 
 if TYPE_CHECKING:
     from gar.functional.gar import GARSettings
-
-
-class Moments(NamedTuple):
-    """Sums over one column, shape ``(..., columns)`` each; see the top of this module."""
-
-    size: Number
-    mean_pred: Number
-    mean_target: Number
-    mean_error: Number
-    absolute: Number  # A
-    error: Number  # D
-    pred: Number  # F
-    target: Number  # V
-    cross: Number  # Q
 
 
 def merge(parts: Moments) -> Moments:
@@ -270,11 +257,11 @@ class SmallBatches(CentredBatch):
     def _dot(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
         return np.asarray(np.einsum("...n,...n->...", one, other))
 
-    def as_result(self, value: np.ndarray) -> Tensor:
+    def as_result(self, value: Number) -> Tensor:
         """Return one number per model as a tensor of single precision."""
         return torch.as_tensor(value, dtype=torch.float32)
 
-    def gradient(self, by_sign: np.ndarray, by_error: np.ndarray, by_pred: np.ndarray) -> Tensor:
+    def gradient(self, by_sign: Number, by_error: Number, by_pred: Number) -> Tensor:
         """Return the gradient by the predictions, built in the memory of the errors."""
         self.error *= by_error[..., None]
         self.pred *= by_pred[..., None]
@@ -299,19 +286,26 @@ def value_and_gradient(
 
 def _solve(columns: Columns, alpha: float | Tensor, settings: "GARSettings", exchange: Exchange | None) -> tuple[Tensor, Tensor]:
     batch, share = _centred_batch(columns, settings, exchange)
-    xp, m, share, alpha = _few_numbers(batch.moments, share, alpha)
-    if exchange is None and settings.nan_policy == "raise" and not xp.is_finite(m.mean_target):
+    m, unit = batch.moments, rounding_unit(columns.pred)
+    one = isinstance(m.error, float)
+    if not one:
+        xp, m, share, alpha = _few_numbers(m, share, alpha)
+    if exchange is None and settings.nan_policy == "raise" and not np.isfinite(m.mean_target).all():
         check_labels(columns.target)
-    value, factors = solve_moments(m, share, alpha, settings, rounding_unit(columns.pred), xp, exchange)
+    found = solve_floats(m, float(alpha), settings, unit) if one else solve_moments(m, share, alpha, settings, unit, xp, exchange)
+    value, factors = found
     return batch.as_result(value), batch.gradient(*factors)
 
 
 def joined_components(columns: Columns, settings: "GARSettings", exchange: Exchange) -> list[Tensor]:
     """Return the components of the joined batch of all processes, shape ``(...)`` each, neither weighted nor aggregated."""
     batch, share = _centred_batch(columns, settings, exchange)
+    unit = rounding_unit(columns.pred)
+    if isinstance(batch.moments.error, float):
+        return [batch.as_result(value) for value in float_components(batch.moments, settings, unit)[0]]
     xp, m, share, _ = _few_numbers(batch.moments, share, 1.0)
     with np.errstate(all="ignore"):
-        spreads = spreads_of(m, eps=settings.eps, unit=rounding_unit(columns.pred), xp=xp)
+        spreads = spreads_of(m, eps=settings.eps, unit=unit, xp=xp)
         means = mean_components(m, share, settings, spreads, xp, exchange)[1]
     return [batch.as_result(mean) for mean in means]
 
@@ -331,8 +325,6 @@ def _centred_batch(
 
 def _few_numbers(m: Moments, share: Tensor | None, alpha: float | Tensor) -> tuple[NumberSystem, Moments, Number, Number]:
     """Return moments, shares of columns and alpha in the cheapest number system; on the CPU in double precision."""
-    if isinstance(m.error, float):
-        return FLOATS, m, filled_columns(m) if share is None else float(share), float(alpha)
     per_model = alpha.double().numpy() if isinstance(alpha, Tensor) and alpha.device.type == "cpu" else alpha
     if isinstance(m.error, np.ndarray):
         return ARRAYS, m, np.ones_like(m.error) if share is None else share.double().numpy(), per_model

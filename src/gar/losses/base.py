@@ -1,5 +1,6 @@
 """Base classes of the losses."""
 
+import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -30,9 +31,18 @@ class RegressionLoss(nn.Module):
     """
 
     def extra_repr(self) -> str:
-        shown = {name: value for name, value in vars(self).items() if not name.startswith("_") and name != "training"}
-        shown |= {name: f"tensor{tuple(value.shape)}" for name, value in self.named_buffers()}
-        return ", ".join(f"{name}={value}" for name, value in shown.items())
+        """Return the tuned parameter, and the options that are not at their default, as one would write them."""
+        shown = []
+        for name, parameter in inspect.signature(type(self)).parameters.items():
+            value = self.option(name, parameter.empty)
+            at_default = not isinstance(value, Tensor) and value == parameter.default
+            if value is not parameter.empty and not (parameter.kind is parameter.KEYWORD_ONLY and at_default):
+                shown.append(f"{name}={value!r}")
+        return ", ".join(shown)
+
+    def option(self, name: str, absent: object) -> object:
+        """Return an argument of the constructor by its name, or ``absent`` if it is not kept."""
+        return getattr(self, name, absent)
 
 
 class FunctionLoss(RegressionLoss):
