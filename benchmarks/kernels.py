@@ -1,17 +1,22 @@
-"""Kernels of a loss on an accelerator, and whether it waits for the device: ``python -m benchmarks.kernels``.
+"""Kernels of losses and of training on an accelerator, and whether they wait for the device: ``python -m benchmarks.kernels``.
 
 No accelerator is needed. The meta device has shapes but no values: fetching a value from it fails, as it would make a GPU wait, and
 a dispatch mode counts the operations that would launch a kernel. Views launch none. The counts do not depend on the machine.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+from torch._inductor.utils import run_and_get_code
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import gar
+from gar.stack import Models, StackData, TrainSettings
+from gar.stack.training import ActiveStack, Batches
 
 VIEWS = (
     *("alias", "as_strided", "detach", "diagonal", "expand", "permute", "reshape", "select", "slice", "split", "squeeze", "t."),
@@ -20,7 +25,7 @@ VIEWS = (
 ROWS, WIDTH = 256, 64
 
 
-class _Counter(TorchDispatchMode):
+class Counter(TorchDispatchMode):
     """Counts operations that launch a kernel."""
 
     count = 0
@@ -37,9 +42,9 @@ def meta(*shape: int) -> Tensor:
 def kernels(loss: Callable[..., Tensor], *inputs: Tensor, **options: Tensor) -> tuple[int, int]:
     """Return the number of kernels of a forward and of a backward pass; an error if the loss waits for the device."""
     leaves = [values.detach().requires_grad_() if values.requires_grad else values for values in inputs]
-    with _Counter() as forward:
+    with Counter() as forward:
         value = loss(*leaves, **options)
-    with _Counter() as backward:
+    with Counter() as backward:
         value.sum().backward()
     return forward.count, backward.count
 
@@ -77,5 +82,65 @@ def table() -> str:
     return "\n".join(["| loss | kernels, forward + backward |", "|---|---|", *rows])
 
 
+def compiled_kernels(loss: Callable[[Tensor, Tensor], Tensor]) -> int:
+    """Return the number of fused kernels that torch.compile generates for a whole training step: forward, loss, backward, SGD.
+
+    ``fullgraph`` makes a break of the graph an error. Matrix products are not counted: they call a library.
+    """
+    torch.compiler.reset()
+    model = nn.Sequential(nn.Linear(8, 32), nn.ELU(), nn.Linear(32, 1))
+    x, y, weights = torch.randn(ROWS, 8), torch.randn(ROWS, 1), list(model.parameters())
+
+    def step() -> Tensor:
+        value = loss(model(x), y)
+        gradients = torch.autograd.grad(value, weights)
+        with torch.no_grad():
+            for weight, gradient in zip(weights, gradients, strict=True):
+                weight.sub_(gradient, alpha=0.1)
+        return value.detach()
+
+    with torch._dynamo.config.patch(trace_autograd_ops=True):
+        _, codes = run_and_get_code(torch.compile(step, fullgraph=True))
+    (code,) = codes
+    return len(re.findall(r"^ +cpp_fused_\w+\(", code, re.MULTILINE))
+
+
+def compiled_table() -> str:
+    """Return the kernels of compiled training steps as a table in Markdown."""
+    losses = (nn.L1Loss(), gar.GARLoss())
+    rows = [f"| `{type(loss).__name__}()` | {compiled_kernels(loss)} |" for loss in losses]
+    return "\n".join(["| compiled training step | fused kernels |", "|---|---|", *rows])
+
+
+def stack_kernels(loss: str, **settings: Any) -> tuple[int, int]:
+    """Return the kernels of a step in training 36 networks, and those of a whole epoch; an error if either waits for the device."""
+    x = np.random.default_rng(0).normal(size=(600, 10))
+    data = StackData(x, x.sum(1), [(np.arange(480), np.arange(480, 540), np.arange(540, 600))] * 3)
+    models = Models.grid(folds=(0, 1, 2), learning_rates=(0.1, 0.01, 0.001, 0.0001), seeds=(1, 2, 3))
+    common, like = TrainSettings(loss=loss, batch_size=64, epochs=1, **settings), meta(0)
+    with torch.no_grad():
+        stack = ActiveStack(data, models, common, like)
+        batches = Batches(data, stack.sources, common, like)
+        with Counter() as epoch:
+            stack.train_epoch(batches, 1.0)
+        first, rate = next(iter(batches)), torch.ones(len(models), 1, device="meta")
+        with Counter() as step:
+            stack.train_step(first, rate)
+    return step.count, epoch.count
+
+
+def stack_table() -> str:
+    """Return the kernels of training a stack as a table in Markdown."""
+    wide: dict[str, Any] = {"hidden_sizes": (128, 256, 128, 64)}
+    cases: list[tuple[str, str, dict[str, Any]]] = [
+        ("MAE, SGD", "mae", {}),
+        ("GAR, SGD", "gar", {}),
+        ("GAR, AdamW", "gar", {"optimizer": "adamw"}),
+        ("GAR, SGD, wide", "gar", wide),
+    ]
+    rows = [f"| {name} | {step} | {epoch} |" for name, loss, more in cases for step, epoch in [stack_kernels(loss, **more)]]
+    return "\n".join(["| 36 networks as one stack | kernels of a step | of an epoch of 7 steps |", "|---|---|---|", *rows])
+
+
 if __name__ == "__main__":
-    print(table())
+    print(table(), stack_table(), compiled_table(), sep="\n\n")

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 import gar
 from benchmarks.timing import best_of_turns, in_words, print_table
-from gar.functional import rank_n_contrast_loss, ranksim_loss
+from gar.functional import rank_n_contrast_loss, ranksim_loss, single
 from gar.functional.moments import SmallBatches
 
 Row = tuple[str, str, str, str]
@@ -132,6 +132,22 @@ def small_batches(models: tuple[int, ...], rows: tuple[int, ...], turns: int) ->
     return found
 
 
+def single_batches(rows: tuple[int, ...], turns: int) -> list[Row]:
+    """Numpy against tensors for one model: what :data:`gar.functional.single.LARGEST` is chosen by."""
+    found, largest, loss = [], single.LARGEST, gar.GARLoss(0.5)
+    for n in rows:
+        pred, target = torch.randn(n), torch.randn(n)
+
+        def step(limit: int, pred: Tensor = pred, target: Tensor = target) -> None:
+            single.LARGEST = limit
+            loss.value_and_gradient(pred, target)
+
+        quick, slow = best_of_turns([functools.partial(step, n), functools.partial(step, 0)], turns=turns)
+        found.append(_row(f"numpy / tensors, one model of {n} rows", quick, slow, "<= 1 up to 4096 rows"))
+    single.LARGEST = largest
+    return found
+
+
 def growth(sizes: tuple[int, ...], turns: int) -> list[Row]:
     """How time grows from the smallest to the largest batch, and the memory that the largest needs."""
     seconds = []
@@ -176,6 +192,7 @@ def main() -> None:
     turns = 2 if quick else 15
     rows = against_l1(256, turns) + against_l1(1_000_000, turns) + against_loops(2 if quick else 5)
     rows += small_batches((10,) if quick else (10, 50, 150, 300), (64,) if quick else (32, 64, 96), turns)
+    rows += single_batches((256,) if quick else (256, 4096, 8192), turns)
     rows += growth((10_000, 1_000_000) if quick else (10_000, 100_000, 1_000_000, 10_000_000), turns)
     print_table(rows, ("what (forward + backward)", "ratio", "times", "wanted (aim)"))
 

@@ -31,7 +31,9 @@ def test_strength_is_that_of_the_records() -> None:
 
 
 def test_kernels_are_counted_anew() -> None:
-    assert kernels.table() in (DOCS / "accelerators.md").read_text()
+    page = (DOCS / "accelerators.md").read_text()
+    assert kernels.table() in page
+    assert kernels.stack_table() in page
 
 
 def test_cluster_is_simulated_from_its_record() -> None:

@@ -79,7 +79,7 @@ def gar_loss(
 
     Args:
         pred: predictions, ``(batch,)``, ``(batch, targets)`` or ``(..., batch, targets)``; leading dimensions are independent
-            models (images: ``pred.flatten(1)``, or ``pred.reshape(-1)``). With several targets a component is the mean over targets.
+            models (flatten images: ``pred.flatten(1)``). With several targets a component is the mean over targets.
         target: labels of the same shape.
         alpha: how evenly the components are attended to: a number from 0 (only the largest) to ``math.inf`` (all alike), or
             a tensor with one value per model.

@@ -20,8 +20,8 @@ class GARLoss(RegressionLoss):
     r"""Gradient Aligned Regression: :math:`\alpha \log \frac1M \sum_i L_i^{1/\alpha}` of absolute errors, the variance of errors
     and one minus Pearson's correlation. The function is :func:`gar.functional.gar_loss`, whose page explains every argument.
 
-    The log form is **negative** near a good fit. Use batches of 32 to 128 rows: one row has no differences to learn from. There is no
-    ``reduction``, since a loss over pairs has no value of a single row.
+    The log form is **negative** near a good fit. Use batches of 32 to 128 rows: one row has no differences to learn from. There is
+    no ``reduction``, since a loss over pairs has no value of a single row.
 
     Dimensions before ``(batch, targets)`` are independent models, with a value each. Flatten other data first: of images
     ``(batch, 1, height, width)``, ``pred.flatten(1)`` makes each pixel a target, whose rows are compared, and

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from gar.stack.network import ALIGNMENT, GATE_GAIN, LayerViews, Layout
+from gar.validation import on_accelerator
 
 # ---- Bit-exactness: a model's numbers do not depend on its index in the stack, nor on the number of models (docs/bit-exactness.md)
 
@@ -85,9 +86,9 @@ class ModelSpan(NamedTuple):
 class Workspace:
     """Buffers for passes of all models over ``columns`` rows.
 
-    Models are processed in blocks of ``block`` (None: as many as fit the cache), one after another. Intermediate results of a block
-    are in memory that all blocks share, and so stay in the nearest cache; predictions and, in training, hidden layers of all models
-    are kept.
+    Models are processed in blocks of ``block``, one after another (None: as many as fit the cache of a CPU; all on an accelerator,
+    where launches count). Intermediate results of a block are in memory that all blocks share, and so stay in the nearest cache;
+    predictions and, in training, hidden layers of all models are kept.
     """
 
     def __init__(
@@ -100,7 +101,8 @@ class Workspace:
         *,
         training: bool,
     ) -> None:
-        models, block = len(weights), block or models_in_block(layout, columns, weights.dtype)
+        models = len(weights)
+        block = block or (models if on_accelerator(weights) else models_in_block(layout, columns, weights.dtype))
         shared = _SharedBuffers(layout, min(block, models), columns, weights, training)
         self.predictions = weights.new_zeros(models, layout.sizes[-1], columns)
         """``(G, targets, columns)``."""

@@ -174,10 +174,10 @@ class ActiveStack:
         total = self.weights.new_zeros(len(self))
         rate = self._rate * rate_factor
         for batch in batches:
-            total += self._train_step(batch, rate)
+            total += self.train_step(batch, rate)
         return total.isfinite()  # a sum is finite only if all its terms are
 
-    def _train_step(self, batch: "Batch", rate: Tensor) -> Tensor:
+    def train_step(self, batch: "Batch", rate: Tensor) -> Tensor:
         """Do forward, loss, backward and a step of the optimizer; return the losses ``(G,)``."""
         columns, rows = whole_columns(batch.rows), slice(0, batch.rows)
         space = self.workspace(columns, training=True)
