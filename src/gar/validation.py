@@ -51,7 +51,7 @@ class Columns(NamedTuple):
 
     def size(self) -> Tensor | float:
         """Return the number of rows, counted with their weights."""
-        return float(self.pred.shape[-1]) if self.weight is None else self.weight.sum(-1)
+        return torch.sym_float(self.pred.shape[-1]) if self.weight is None else self.weight.sum(-1)  # type: ignore[no-untyped-call]
 
     def mean(self, values: Tensor) -> Tensor:
         """Return the weighted mean along the last dimension; zero for an empty column."""
@@ -72,6 +72,11 @@ def in_full_precision(loss: Callable[_P, _R]) -> Callable[_P, _R]:
 
     @functools.wraps(loss)
     def wrapped(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        if torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
+            raise InputError(
+                "torch.jit.trace would freeze the number of rows of its example into the loss, and be wrong for any other; "
+                "use torch.export.export with dynamic_shapes, or trace the model without its loss"
+            )
         if not torch._C._is_any_autocast_enabled():
             return loss(*args, **kwargs)
         with torch.autocast(_device_of((*args, *kwargs.values())) or "cpu", enabled=False):
@@ -102,6 +107,11 @@ def on_accelerator(values: Tensor) -> bool:
 def can_be_read(values: Tensor) -> bool:
     """Return True if values can be looked at for free: neither while tracing nor on an accelerator."""
     return not (on_accelerator(values) or is_traced())
+
+
+def is_exported() -> bool:
+    """Return True within torch.export, which keeps operations and loses custom backward passes."""
+    return hasattr(torch.compiler, "is_exporting") and torch.compiler.is_exporting()  # since PyTorch 2.7
 
 
 def is_transformed() -> bool:

@@ -40,6 +40,7 @@ from gar.validation import (
     check_parameter,
     check_tensor,
     in_full_precision,
+    is_exported,
     is_transformed,
     like_inputs,
     needs_derivative,
@@ -183,7 +184,7 @@ def gar_with(
     if is_transformed() or needs_derivative(target, sample_weight, alpha):  # the closed form gives the gradient by pred alone
         return loss.plain(pred)
     if torch.compiler.is_compiling():
-        return loss.traced(pred)
+        return loss.plain(pred) if is_exported() else loss.traced(pred)
     return loss.closed_form(pred)
 
 

@@ -31,7 +31,7 @@ from gar.functional.formulas import (
     spreads_of,
 )
 from gar.functional.single import float_components, solve_floats
-from gar.validation import Columns, check_labels
+from gar.validation import Columns, check_labels, is_exported
 
 if TYPE_CHECKING:
     from gar.functional.gar import GARSettings
@@ -122,7 +122,10 @@ class DifferentiableBatch(CentredBatch):
     def _centred(self, values: Tensor, out: object = None) -> tuple["Shifted", Tensor, Tensor]:
         # The mean of some hundred rows is near enough: sums lose digits only if the guess is many deviations off.
         known, columns = values.detach(), self._columns
-        guess = known[..., :_GUESS_FROM].mean(-1) if columns.weight is None else columns.mean(known)
+        if columns.weight is not None:
+            guess = columns.mean(known)
+        else:  # an exported program takes any number of rows
+            guess = (known if is_exported() else known[..., :_GUESS_FROM]).mean(-1)
         shifted = values - guess.unsqueeze(-1)
         centred = Shifted(shifted, guess, columns.mean(shifted))
         return centred, guess + centred.rest, self._dot(centred, centred)

@@ -6,10 +6,11 @@ import torch
 from torch import Tensor
 
 from gar.distributed import shared_generator
+from gar.errors import InputError
 from gar.functional.custom_backward import VectorJacobian, with_custom_backward
 from gar.functional.features import Cosines, FeatureRows, as_rows, join_batch, parameter_of_pairs, unit_rows
 from gar.functional.sorting import ascending
-from gar.validation import NanPolicy, can_be_read, in_full_precision
+from gar.validation import NanPolicy, can_be_read, in_full_precision, is_exported
 
 if TYPE_CHECKING:
     from gar.distributed import ProcessGroup
@@ -59,6 +60,11 @@ def ranksim_loss(
         >>> ranksim_loss(torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), torch.tensor([0.0, 1.0, 2.0]))
         tensor(0.1481)
     """
+    if is_exported():
+        raise InputError(
+            "an exported program would lose the gradient of RankSim, which is that of a black-box interpolation; "
+            "export the model without this loss"
+        )
     if process_group is not None:
         generator = shared_generator(generator, process_group, features.device)
         features, target, sample_weight, mask = join_batch(process_group, features, target, sample_weight, mask)
