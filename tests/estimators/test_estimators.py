@@ -125,16 +125,42 @@ def test_periodic_features_fit_what_plain_features_do_not() -> None:
 def test_refit_trains_on_all_rows(encoding: str | None) -> None:
     x, y = table()
     model = quick(refit="best", encoding=encoding).fit(x, y)
+    models, history = model.history_[32]
+    best = [getattr(models, name) == model.best_params_[name] for name in ("learning_rate", "weight_decay")]
+    epochs = history.best_epoch[best[0] & best[1] & (models.parameter == model.alpha_)]
+    assert len(epochs) == 3
     alone = GARRegressor(
         alpha=model.alpha_,
         learning_rate=model.best_params_["learning_rate"],
         weight_decay=model.best_params_["weight_decay"],
-        epochs=20,
+        epochs=int(np.median(epochs)) + 1,
         encoding=encoding,
+        early_stopping=False,
+        n_networks=1,
         random_state=0,
     ).fit(x, y)
     assert len(model.networks_) == 1
     np.testing.assert_allclose(model.predict(x), alone.predict(x))
+
+
+def test_early_stopping_keeps_a_network_from_overfitting() -> None:
+    """On labels that are mostly noise, networks without it learn the noise by heart; with it they are nearly as good as a constant."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(400, 10)), rng.normal(size=400)
+    y += 0.3 * x[:, 0]
+    train, test = slice(0, 200), slice(200, 400)
+    stopped, trained = (GARRegressor(early_stopping=early, random_state=0).fit(x[train], y[train]) for early in (True, False))
+    assert len(stopped.networks_) == 5
+    assert stopped.score(x[test], y[test]) > -0.1
+    assert trained.score(x[test], y[test]) < -0.5
+    assert trained.score(x[train], y[train]) > 0.9
+
+
+def test_every_row_is_put_aside_once() -> None:
+    splits = GARRegressor()._splits(23, seed=0)
+    assert sorted(len(valid) for _, valid in splits) == [5] * 5
+    assert set(np.concatenate([valid for _, valid in splits])) == set(range(23))
+    assert all(sorted([*train, *valid]) == list(range(23)) for train, valid in splits)
 
 
 @pytest.mark.parametrize("loss", list(LOSSES))
@@ -300,7 +326,9 @@ X, Y = table(30)
         (lambda: quick(n_jobs=0).fit(X, Y), "workers=0"),
         (lambda: GARRegressor(learning_rate=0.0).fit(X, Y), "learning_rate holds 0"),
         (lambda: GARRegressor(optimizer="lbfgs").fit(X, Y), "optimizer='lbfgs' is unknown"),
-        (lambda: GARRegressor(optimizer="sgd", learning_rate=1e9, loss="mse").fit(X, Y), "training diverged"),
+        (lambda: GARRegressor(optimizer="sgd", learning_rate=1e30, loss="mse").fit(X, Y), "training diverged"),
+        (lambda: GARRegressor(validation_fraction=1.0).fit(X, Y), "validation_fraction=1.0; expected a number between 0 and 1"),
+        (lambda: GARRegressor(n_networks=0).fit(X, Y), "n_networks=0 is not a whole number of 1 or more"),
         (lambda: quick(optimizer="sgd", learning_rates=(1e30,), loss="mse").fit(X, Y), "training diverged for every combination"),
     ],
 )

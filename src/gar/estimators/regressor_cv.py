@@ -84,20 +84,26 @@ class Rung:
 
     def networks(self, indices: Sequence[int]) -> StackedMLP:
         """Return for every fold the network of one candidate, given by its index, with the weights of its best epoch."""
-        rows = []
-        for fold, index in enumerate(indices):
-            stack = self.candidates[index].stack
-            members = [number for number, candidate in enumerate(self.candidates) if candidate.stack == stack]
-            networks = self.runs[stack][1].best
-            rows.append(networks.weights[fold * len(members) + members.index(index)])
-        return StackedMLP(networks.layout, torch.stack(rows))
+        found = [self._model(fold, self.candidates[index]) for fold, index in enumerate(indices)]
+        return StackedMLP(found[0][0].layout, torch.stack([history.best.weights[model] for history, model in found]))
+
+    def best_epochs(self, candidate: Candidate) -> np.ndarray:
+        """Return the best epoch of a candidate on every fold, from 0."""
+        found = [self._model(fold, candidate) for fold in range(len(self.scores))]
+        return np.array([history.best_epoch[model] for history, model in found])
+
+    def _model(self, fold: int, candidate: Candidate) -> tuple[History, int]:
+        """Return the history that a candidate's network of a fold is in, and its index there."""
+        members = [other for other in self.candidates if other.stack == candidate.stack]
+        return self.runs[candidate.stack][1], fold * len(members) + members.index(candidate)
 
 
 class GARRegressorCV(NetworkRegressor):
     """A network for tables that tunes itself: combinations of hyperparameters on all folds, trained as one tensor program.
 
     In each fold the network and epoch with the best validation score win. Predictions are the mean of these winners, or with
-    ``refit="best"`` those of one network trained on all rows with the combination that is best over all folds.
+    ``refit="best"`` those of one network trained on all rows with the combination that is best over all folds, for as many epochs
+    as the folds found best.
 
     Combinations are thinned out by successive halving: all are trained for a sixth of the epochs on one fold, the better third on
     the other folds, too, and ``n_finalists`` of the better encoding for all epochs.
@@ -211,7 +217,7 @@ class GARRegressorCV(NetworkRegressor):
         best = self._set_results(rungs)
         winners = self._fold_winners(rungs[-1])
         if self.refit == "best":
-            self._refit(best, rows, seed, device)
+            self._refit(best, rungs[-1].best_epochs(best), rows, seed, device)
         else:
             self._set_networks(winners, tables[best.encoding].folds)
         return self
@@ -355,8 +361,8 @@ class GARRegressorCV(NetworkRegressor):
         self.fold_params_ = [rung.candidates[index].params(LOSSES[self.loss].parameter) for index in best]
         return rung.networks(best)
 
-    def _refit(self, best: Candidate, rows: WeightedRows, seed: int, device: torch.device) -> None:
-        """Train one network on all rows with the best combination."""
+    def _refit(self, best: Candidate, epochs: np.ndarray, rows: WeightedRows, seed: int, device: torch.device) -> None:
+        """Train one network on all rows with the best combination, for the median of the epochs that were best on the folds."""
         data = encode_features(stack_data(rows, scale_labels=self.preset is None), best.encoding, seed=seed)
-        _, history = self._train_stack(data, [best], [0], seed, device, keep_final=True)
+        _, history = self._train_stack(data, [best], [0], seed, device, keep_final=True, epochs=int(np.median(epochs)) + 1)
         self._set_networks(history.final, data.folds)
