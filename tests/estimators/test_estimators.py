@@ -144,7 +144,7 @@ def test_refit_trains_on_all_rows(encoding: str | None) -> None:
 
 
 def test_early_stopping_keeps_a_network_from_overfitting() -> None:
-    """Where labels are mostly noise, networks without it learn the noise by heart; with it they are nearly as good as a constant."""
+    """Where labels are mostly noise, networks without it learn the noise by heart; with it they come close to a constant."""
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(400, 10)), rng.normal(size=400)
     y += 0.3 * x[:, 0]
