@@ -13,11 +13,28 @@ from gar.boosting.library import (
     TrainingTask,
     TreeLibrary,
     TreeSettings,
+    check_trees,
     leaf_rows,
 )
 
 _LOSSES = {"mae": "l1", "mse": "l2", "huber": "huber", "gar": "none"}
 """LightGBM's names of losses; a custom objective has none."""
+_OBJECTIVES = ("regression_l1", "regression", "huber")
+"""The same in files."""
+_END = "end of trees\n"
+_HEADER = ("tree", "version=v4", "num_class=1", "num_tree_per_iteration=1", "label_index=0")
+_ONE, _PER_LEAF, _PER_SPLIT = range(3)
+_TREE = {
+    **{"Tree": _ONE, "num_leaves": _ONE, "num_cat": _ONE, "split_feature": _PER_SPLIT, "split_gain": _PER_SPLIT},
+    **{"threshold": _PER_SPLIT, "decision_type": _PER_SPLIT, "left_child": _PER_SPLIT, "right_child": _PER_SPLIT},
+    **{"leaf_value": _PER_LEAF, "leaf_weight": _PER_LEAF, "leaf_count": _PER_LEAF, "internal_value": _PER_SPLIT},
+    **{"internal_weight": _PER_SPLIT, "internal_count": _PER_SPLIT, "is_linear": _ONE, "shrinkage": _ONE},
+}
+"""Lines of a tree, and how many numbers each has."""
+_MARKS, _NO_MARKS = b"=\n" * len(_TREE) + b"\n\n", bytes(set(range(256)) - set(b"=\n"))
+"""What separates names, numbers and trees, and everything else."""
+_WHOLE, _DECIMAL = b"-0123456789 ", b"-0123456789 +.einfa"
+"""Characters of lines with whole numbers, and with decimals, which may be infinite or NaN."""
 
 
 class LightGBM(TreeLibrary):
@@ -73,19 +90,77 @@ class LightGBM(TreeLibrary):
             yield Round(_cached_predictions(booster), booster)
 
     def to_text(self, booster: Any) -> str:
-        return str(booster.model_to_string(num_iteration=-1))
+        """Return the trees without what follows them: feature importances and parameters of the training."""
+        return str(booster.model_to_string(num_iteration=-1)).partition(_END)[0] + _END
 
     def from_text(self, text: str, features: int) -> Any:
+        self._check(text, features)
         try:
             booster = self.module.Booster(model_str=text)
         except self.module.basic.LightGBMError as error:
             raise ValueError(str(error)) from error
-        self.check_features(booster.num_feature(), features)
         return booster
+
+    def _check(self, text: str, features: int) -> None:
+        """Raise ValueError unless the text is one that :meth:`to_text` returns for trees of :meth:`train_rounds`."""
+        head, _, rest = text.partition("\n\n")
+        trees = rest.removesuffix(_END)
+        lines = [line for line in head.split("\n") if line not in {f"objective={name}" for name in _OBJECTIVES}]
+        if tuple(lines[:5]) != _HEADER or len(lines) != 9 or not trees or trees == rest or not text.isascii():
+            raise ValueError("these are no trees of LightGBM, or not of gar's")
+        count, names, infos, sizes = lines[5:]
+        self.check_features(int(count.removeprefix("max_feature_idx=")) + 1, features)
+        if names != "feature_names=" + " ".join(f"Column_{index}" for index in range(features)) or infos.count(" ") != features - 1:
+            raise ValueError("names or ranges of other features")
+        if sizes != "tree_sizes=" + " ".join(str(len(tree) + 3) for tree in trees.split("\n\n\n")[:-1]):
+            raise ValueError("sizes that are not those of the trees")
+        _check_trees(trees, features)
 
     def predict(self, booster: Any, x: np.ndarray, rounds: int | None = None) -> np.ndarray:
         threads = {"num_threads": 1} if rounds is None else {}
         return np.asarray(booster.predict(x, num_iteration=rounds, **threads))
+
+
+def _check_trees(text: str, features: int) -> None:
+    """Raise ValueError unless the text consists of trees with splits on numbers alone."""
+    parts, step = text.replace("\n", "=").split("="), 2 * len(_TREE) + 2
+    trees = len(parts) // step
+    if text.encode().translate(None, _NO_MARKS) != _MARKS * trees:
+        raise ValueError("something else than trees among the trees")
+    columns = {name: parts[2 * index + 1 :: step] for index, name in enumerate(_TREE)}
+    fixed = {"Tree": list(map(str, range(trees))), "num_cat": ["0"] * trees, "is_linear": ["0"] * trees}
+    if any(parts[2 * index : -1 : step] != [name] * trees for index, name in enumerate(_TREE)) or any(
+        columns[name] != values for name, values in fixed.items()
+    ):
+        raise ValueError("settings other than those of trees that gar trains")
+    leaves = np.array(list(map(int, columns["num_leaves"])))
+    counts = {_ONE: [1] * trees, _PER_LEAF: leaves.tolist(), _PER_SPLIT: (leaves - 1).tolist()}
+    for name, kind in _TREE.items():
+        _check_numbers(name, columns[name], counts[kind])
+    left, right, split_feature, decision = (
+        _whole_numbers(columns[name]) for name in ("left_child", "right_child", "split_feature", "decision_type")
+    )
+    tree = np.repeat(np.arange(trees), leaves - 1)
+    first_leaf = (leaves - 1)[tree]  # a leaf is -1, -2, ... in the file, and comes after all splits here
+    if (np.maximum(left, right) >= first_leaf).any():
+        raise ValueError("a tree has a split that does not exist")
+    node = np.arange(len(tree)) - (np.cumsum(leaves - 1) - (leaves - 1))[tree]
+    children = [np.where(side < 0, first_leaf + ~side, side) for side in (left, right)]
+    check_trees(2 * leaves - 1, np.stack([tree, node, *children]))
+    if not set(split_feature.tolist()) <= set(range(features)) or not set(decision.tolist()) <= set(range(0, 16, 2)):
+        raise ValueError("a tree has a feature that does not exist, or splits otherwise than on numbers")
+
+
+def _check_numbers(name: str, values: Sequence[str], counts: Sequence[int]) -> None:
+    if [value.count(" ") + bool(value) for value in values] != counts or "".join(values).encode().translate(None, _DECIMAL):
+        raise ValueError(f"{name} of a tree is not as many numbers as it should be")
+
+
+def _whole_numbers(values: Sequence[str]) -> np.ndarray:
+    text = " ".join(filter(None, values))
+    if text.encode().translate(None, _WHOLE):
+        raise ValueError(f"{text[:40]!r} are no whole numbers")
+    return np.array(list(map(int, text.split(" "))) if text else [], dtype=np.int64)
 
 
 def _cached_predictions(booster: Any) -> list[np.ndarray]:
