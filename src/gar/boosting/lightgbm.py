@@ -23,18 +23,15 @@ _OBJECTIVES = ("regression_l1", "regression", "huber")
 """The same in files."""
 _END = "end of trees\n"
 _HEADER = ("tree", "version=v4", "num_class=1", "num_tree_per_iteration=1", "label_index=0")
-_ONE, _PER_LEAF, _PER_SPLIT = range(3)
-_TREE = {
-    **{"Tree": _ONE, "num_leaves": _ONE, "num_cat": _ONE, "split_feature": _PER_SPLIT, "split_gain": _PER_SPLIT},
-    **{"threshold": _PER_SPLIT, "decision_type": _PER_SPLIT, "left_child": _PER_SPLIT, "right_child": _PER_SPLIT},
-    **{"leaf_value": _PER_LEAF, "leaf_weight": _PER_LEAF, "leaf_count": _PER_LEAF, "internal_value": _PER_SPLIT},
-    **{"internal_weight": _PER_SPLIT, "internal_count": _PER_SPLIT, "is_linear": _ONE, "shrinkage": _ONE},
-}
-"""Lines of a tree, and how many numbers each has."""
+_TREE = (
+    *("Tree", "num_leaves", "num_cat", "split_feature", "threshold", "decision_type"),
+    *("left_child", "right_child", "leaf_value", "is_linear", "shrinkage"),
+)
+"""Lines of a tree that predictions need; others, such as gains of splits, are not saved."""
 _MARKS, _NO_MARKS = b"=\n" * len(_TREE) + b"\n\n", bytes(set(range(256)) - set(b"=\n"))
 """What separates names, numbers and trees, and everything else."""
-_WHOLE, _DECIMAL = b"-0123456789 ", b"-0123456789 +.einfa"
-"""Characters of lines with whole numbers, and with decimals, which may be infinite or NaN."""
+_DIGITS = b"-0123456789 +.einfa"
+"""Characters of numbers, which may be infinite or NaN. Python reads digits of other scripts too, and underscores."""
 
 
 class LightGBM(TreeLibrary):
@@ -90,8 +87,13 @@ class LightGBM(TreeLibrary):
             yield Round(_cached_predictions(booster), booster)
 
     def to_text(self, booster: Any) -> str:
-        """Return the trees without what follows them: feature importances and parameters of the training."""
-        return str(booster.model_to_string(num_iteration=-1)).partition(_END)[0] + _END
+        """Return what predictions need, which LightGBM and this class can read."""
+        head, _, rest = str(booster.model_to_string(num_iteration=-1)).partition("\n\n")
+        blocks = rest.partition(_END)[0].split("\n\n\n")[:-1]
+        kept = [[line for line in block.split("\n") if line.partition("=")[0] in _TREE] for block in blocks]
+        trees = ["\n".join([*lines, "", "", ""]) for lines in kept]
+        sizes = " ".join(str(len(tree)) for tree in trees)
+        return f"{head.partition('tree_sizes=')[0]}tree_sizes={sizes}\n\n{''.join(trees)}{_END}"
 
     def from_text(self, text: str, features: int) -> Any:
         self._check(text, features)
@@ -110,7 +112,8 @@ class LightGBM(TreeLibrary):
             raise ValueError("these are no trees of LightGBM, or not of gar's")
         count, names, infos, sizes = lines[5:]
         self.check_features(int(count.removeprefix("max_feature_idx=")) + 1, features)
-        if names != "feature_names=" + " ".join(f"Column_{index}" for index in range(features)) or infos.count(" ") != features - 1:
+        columns = "feature_names=" + " ".join(f"Column_{index}" for index in range(features))
+        if (count, names) != (f"max_feature_idx={features - 1}", columns) or infos.count(" ") != features - 1:
             raise ValueError("names or ranges of other features")
         if sizes != "tree_sizes=" + " ".join(str(len(tree) + 3) for tree in trees.split("\n\n\n")[:-1]):
             raise ValueError("sizes that are not those of the trees")
@@ -133,13 +136,12 @@ def _check_trees(text: str, features: int) -> None:
         columns[name] != values for name, values in fixed.items()
     ):
         raise ValueError("settings other than those of trees that gar trains")
-    leaves = np.array(list(map(int, columns["num_leaves"])))
-    counts = {_ONE: [1] * trees, _PER_LEAF: leaves.tolist(), _PER_SPLIT: (leaves - 1).tolist()}
-    for name, kind in _TREE.items():
-        _check_numbers(name, columns[name], counts[kind])
-    left, right, split_feature, decision = (
-        _whole_numbers(columns[name]) for name in ("left_child", "right_child", "split_feature", "decision_type")
-    )
+    leaves = np.array(_numbers(columns["num_leaves"], int, [1] * trees))
+    splits = (leaves - 1).tolist()
+    names = ("left_child", "right_child", "split_feature", "decision_type")
+    left, right, split_feature, decision = (np.array(_numbers(columns[name], int, splits), dtype=np.int64) for name in names)
+    for name, counts in {"threshold": splits, "leaf_value": leaves.tolist(), "shrinkage": [1] * trees}.items():
+        _numbers(columns[name], float, counts)
     tree = np.repeat(np.arange(trees), leaves - 1)
     first_leaf = (leaves - 1)[tree]  # a leaf is -1, -2, ... in the file, and comes after all splits here
     if (np.maximum(left, right) >= first_leaf).any():
@@ -147,20 +149,16 @@ def _check_trees(text: str, features: int) -> None:
     node = np.arange(len(tree)) - (np.cumsum(leaves - 1) - (leaves - 1))[tree]
     children = [np.where(side < 0, first_leaf + ~side, side) for side in (left, right)]
     check_trees(2 * leaves - 1, np.stack([tree, node, *children]))
-    if not set(split_feature.tolist()) <= set(range(features)) or not set(decision.tolist()) <= set(range(0, 16, 2)):
+    if not {*split_feature.tolist()} <= {*range(features)} or not {*decision.tolist()} <= {*range(0, 16, 2)}:
         raise ValueError("a tree has a feature that does not exist, or splits otherwise than on numbers")
 
 
-def _check_numbers(name: str, values: Sequence[str], counts: Sequence[int]) -> None:
-    if [value.count(" ") + bool(value) for value in values] != counts or "".join(values).encode().translate(None, _DECIMAL):
-        raise ValueError(f"{name} of a tree is not as many numbers as it should be")
-
-
-def _whole_numbers(values: Sequence[str]) -> np.ndarray:
-    text = " ".join(filter(None, values))
-    if text.encode().translate(None, _WHOLE):
-        raise ValueError(f"{text[:40]!r} are no whole numbers")
-    return np.array(list(map(int, text.split(" "))) if text else [], dtype=np.int64)
+def _numbers(lines: Sequence[str], kind: type[int] | type[float], counts: Sequence[int]) -> list[Any]:
+    """Return the numbers of all lines; raise ValueError unless each has as many as it should."""
+    text = " ".join(filter(None, lines))
+    if [line.count(" ") + bool(line) for line in lines] != counts or text.encode().translate(None, _DIGITS):
+        raise ValueError("a line of a tree is not as many numbers as it should be")
+    return list(map(kind, text.split(" "))) if text else []
 
 
 def _cached_predictions(booster: Any) -> list[np.ndarray]:

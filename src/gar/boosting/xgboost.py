@@ -91,6 +91,8 @@ class XGBoost(TreeLibrary):
         if not body or "\\" in head + tail:
             raise ValueError("these are no trees of XGBoost")
         arrays = body.replace("]", "[").split("[")[1::2]
+        if len(arrays) % len(_CHARACTERS):
+            raise ValueError("a tree has more or fewer arrays than it should")
         trees = [arrays[start : start + len(_CHARACTERS)] for start in range(0, len(arrays), len(_CHARACTERS))]
         content = json.loads(head + opening + closing + tail, object_pairs_hook=_distinct)
         learner, version = content["learner"], content["version"]

@@ -15,9 +15,9 @@ from gar.app.tables import Encoder
 
 FORMAT = 3
 _KEY = "gar"
-_UNSIGNED = "0" * 64
+UNSIGNED = "0" * 64
 """Stands for the checksum while it is computed. It comes first in the description, and so first in the file."""
-UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, RecursionError, RuntimeError, SafetensorError)
+UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError, RuntimeError, SafetensorError)
 """What the attempt to read something else than a model may raise."""
 
 
@@ -26,7 +26,7 @@ class Description(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
-    sha256: str = _UNSIGNED
+    sha256: str = UNSIGNED
     format: int = FORMAT
     gar: str = __version__
     targets: tuple[str, ...]
@@ -40,10 +40,10 @@ class Description(BaseModel):
         return self
 
 
-def to_bytes(description: Description, tensors: Mapping[str, Tensor]) -> bytes:
-    """Return the content of the file; equal models give equal bytes."""
-    content = save(dict(tensors), {_KEY: description.model_dump_json()})
-    return content.replace(_UNSIGNED.encode(), _sha256(content), 1)
+def to_bytes(description: str, tensors: Mapping[str, Tensor]) -> bytes:
+    """Return the content of the file, from the description as JSON and the tensors; equal models give equal bytes."""
+    content = save(dict(tensors), {_KEY: description})
+    return content.replace(UNSIGNED.encode(), _sha256(content), 1)
 
 
 def description_text(content: bytes) -> str:
@@ -60,7 +60,7 @@ def from_bytes(content: bytes) -> tuple[str, dict[str, Any], dict[str, Tensor]]:
     text = description_text(content)
     about = json.loads(text)
     checksum = about["sha256"].encode()
-    if _sha256(content.replace(checksum, _UNSIGNED.encode(), 1)) != checksum:
+    if _sha256(content.replace(checksum, UNSIGNED.encode(), 1)) != checksum:
         raise ValueError("the checksum is wrong")
     return text, about, load(content)
 

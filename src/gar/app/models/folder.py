@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 FILE, EARLIER_FILE = "model.safetensors", "model.json"
 _SCALINGS = ("features", "labels")
+_ANEW = "save it anew with 'gar compare'"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -57,7 +58,8 @@ class Model(ABC):
         target = Path(folder)
         target.mkdir(parents=True, exist_ok=True)
         shared = {"targets": tuple(self.targets), "encoders": tuple(self.encoders), "about": dict(self.about)}
-        write_whole(target / FILE, to_bytes(*self._content(shared)))
+        description, tensors = self._content(shared)
+        write_whole(target / FILE, to_bytes(description.model_dump_json(), tensors))
 
     @abstractmethod
     def _content(self, shared: dict[str, Any]) -> tuple[Description, dict[str, Tensor]]:
@@ -132,7 +134,7 @@ def _content_of(folder: Path) -> bytes:
         return (folder / FILE).read_bytes()
     except OSError as error:
         if (folder / EARLIER_FILE).is_file():
-            _check_format("an earlier format", folder)
+            raise _other_format(folder, "an earlier format", _ANEW) from error
         raise InputError(
             f"{folder / FILE} cannot be read ({error.strerror}); give the folder that 'gar compare' saved a model in"
         ) from error
@@ -140,8 +142,12 @@ def _content_of(folder: Path) -> bytes:
 
 def _check_format(found: object, folder: Path) -> None:
     if found != FORMAT:
-        remedy = "update gar" if isinstance(found, int) and found > FORMAT else "save it anew with 'gar compare'"
-        raise InputError(f"model {folder} has format {found!r}, and gar {__version__} reads format {FORMAT}; {remedy}")
+        is_newer = isinstance(found, int) and found > FORMAT
+        raise _other_format(folder, f"format {found!r}", "update gar" if is_newer else _ANEW)
+
+
+def _other_format(folder: Path, found: str, remedy: str) -> InputError:
+    return InputError(f"model {folder} has {found}, and gar {__version__} reads format {FORMAT}; {remedy}")
 
 
 def _restored_networks(text: str, tensors: Mapping[str, Tensor]) -> TableModel:
