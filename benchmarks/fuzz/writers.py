@@ -6,7 +6,7 @@ import random
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from multiprocessing.synchronize import Barrier
+from multiprocessing.synchronize import Barrier, Event
 from pathlib import Path
 
 from benchmarks.fuzz import Attempt
@@ -78,8 +78,8 @@ def is_a_model(out: Path) -> bool:
         return False
 
 
-def write_forever(out: Path) -> None:
-    """Replace the output of one comparison by that of the other, and back."""
+def write_forever(out: Path, started: Event) -> None:
+    """Replace the output of one comparison by that of the other, and back, some twenty times a second."""
     contents = {target: {path.relative_to(out / target): path.read_bytes() for path in _files(out / target)} for target in TARGETS}
     while True:
         for files in contents.values():
@@ -87,6 +87,7 @@ def write_forever(out: Path) -> None:
                 for name, content in files.items():
                     (folder / name).parent.mkdir(exist_ok=True)
                     (folder / name).write_bytes(content)
+            started.set()
 
 
 def _files(folder: Path) -> list[Path]:
@@ -100,11 +101,11 @@ def kills(out: Path) -> int:
     for target in TARGETS:
         compare(out / target, target)
     for _ in range(KILLS):
-        process = context.Process(target=write_forever, args=(out,))
+        started = context.Event()
+        process = context.Process(target=write_forever, args=(out, started))
         process.start()
-        while not (out / "report.html").exists() and process.is_alive():
-            time.sleep(0.01)
-        time.sleep(choose.uniform(1.5, 3.0))  # it imports, then writes some hundred times a second
+        started.wait(SECONDS)
+        time.sleep(choose.uniform(0.0, 0.2))
         process.kill()
         process.join(SECONDS)
         finish_output(out)  # as the next command of gar does

@@ -112,8 +112,8 @@ class LightGBM(TreeLibrary):
             raise ValueError("these are no trees of LightGBM, or not of gar's")
         count, names, infos, sizes = lines[5:]
         self.check_features(int(count.removeprefix("max_feature_idx=")) + 1, features)
-        columns = "feature_names=" + " ".join(f"Column_{index}" for index in range(features))
-        if (count, names) != (f"max_feature_idx={features - 1}", columns) or infos.count(" ") != features - 1:
+        expected = [f"max_feature_idx={features - 1}", "feature_names=" + " ".join(f"Column_{index}" for index in range(features))]
+        if [count, names] != expected or not infos.startswith("feature_infos=") or infos.count(" ") != features - 1:
             raise ValueError("names or ranges of other features")
         if sizes != "tree_sizes=" + " ".join(str(len(tree) + 3) for tree in trees.split("\n\n\n")[:-1]):
             raise ValueError("sizes that are not those of the trees")
