@@ -1,6 +1,7 @@
 """XGBoost as a tree library."""
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any
@@ -32,6 +33,7 @@ _TREE = (
 _NUMBER, _BIT, _ZERO, _INDEX = b"-+.0123456789eE,", b"01,", b"0,", b"-0123456789,"
 _CHARACTERS = (_NUMBER, b"", b"", b"", b"", _BIT, _INDEX, _NUMBER, _INDEX, _INDEX, _NUMBER, _INDEX, _ZERO, _NUMBER)
 """What these arrays consist of. Those without characters are about categories, which are encoded as numbers before."""
+_STATISTICS = re.compile(r'("(?:base_weights|loss_changes|sum_hessian)":)\[([^\]]*)\]')
 _NO_NODE = 2**31 - 1
 """Parent of a root."""
 
@@ -76,12 +78,16 @@ class XGBoost(TreeLibrary):
             yield Round([booster.predict(table, output_margin=True) for table in tables], booster)
 
     def to_text(self, booster: Any) -> str:
-        return bytes(booster.save_raw("json")).decode()
+        """Return what predictions need, with zeros for the statistics of the training, which XGBoost asks for."""
+        return _STATISTICS.sub(_zeros, bytes(booster.save_raw("json")).decode())
 
     def from_text(self, text: str, features: int) -> Any:
         self._check(text, features)
         booster = self.module.Booster({"nthread": 1})
-        booster.load_model(bytearray(text.encode()))
+        try:
+            booster.load_model(bytearray(text.encode()))
+        except self.module.core.XGBoostError as error:
+            raise ValueError(str(error).partition("\n")[0]) from error
         return booster
 
     def _check(self, text: str, features: int) -> None:
@@ -116,6 +122,10 @@ def _params(settings: TreeSettings, min_child_weight: float) -> dict[str, Any]:
         "nthread": settings.threads,
         "disable_default_eval_metric": True,
     }
+
+
+def _zeros(array: re.Match[str]) -> str:
+    return f"{array[1]}[{','.join(['0E0'] * (array[2].count(',') + 1))}]"
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
