@@ -8,7 +8,7 @@ INSTALL := PIP_CONSTRAINT=constraints.txt $(RUN) -m pip install --quiet --disabl
 # Several processes with one thread each are faster here than one process with several threads.
 export OMP_NUM_THREADS = 1
 
-.PHONY: demo test lowest lint format bench docs wheel clean
+.PHONY: demo test lowest lint format bench fuzz docs wheel clean
 
 demo: $(APP)
 	$(VENV)/bin/gar demo --out gar-demo
@@ -36,6 +36,10 @@ bench: $(READY)
 	$(RUN) -m benchmarks.losses
 	$(RUN) -m benchmarks.stack
 	$(RUN) -m benchmarks.estimators
+
+# Faults on purpose, counted: the table of docs/what-was-tried.md. About five minutes.
+fuzz: $(READY)
+	$(RUN) -m benchmarks.fuzz
 
 # Pages in docs/, the reference from docstrings; any warning is an error.
 docs: $(READY)

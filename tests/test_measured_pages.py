@@ -7,7 +7,7 @@ import matplotlib
 import numpy as np
 from matplotlib.image import imread
 
-from benchmarks import cluster, kernels, strength
+from benchmarks import cluster, fuzz, kernels, strength
 from gar.registry import LOSSES
 from gar_reproduction.folders import records_folder
 from gar_reproduction.pages.pages import write_pages
@@ -38,6 +38,12 @@ def test_kernels_are_counted_anew() -> None:
 
 def test_cluster_is_simulated_from_its_record() -> None:
     assert cluster.table(cluster.read_record()) in (DOCS / "cluster.md").read_text()
+
+
+def test_faults_are_counted_as_in_their_record() -> None:
+    attempts = fuzz.read_record()
+    assert fuzz.table(attempts) in fuzz.PAGE.read_text()
+    assert not [attempt for attempt in attempts if sum(attempt[2:])]
 
 
 def test_the_papers_pages_are_those_of_the_records(tmp_path: Path) -> None:

@@ -1,14 +1,21 @@
 """A model on disk predicts as it did before, and nothing else passes for one."""
 
 import json
+import re
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from safetensors.torch import load_file, save_file
+import torch
+from safetensors.torch import load
 
+from benchmarks.fuzz.crafting import crafted
+from gar import __version__
 from gar.app.models import TableModel, load_model
+from gar.app.models.file import UNSIGNED, description_text, to_bytes
 from gar.errors import InputError
 from tests.app.compare.example import QUICK, compared, diabetes
 
@@ -28,7 +35,7 @@ def saved(model: TableModel, tmp_path: Path) -> Path:
 
 def test_saved_and_loaded_it_predicts_the_same(model: TableModel, saved: Path) -> None:
     assert np.array_equal(load_model(saved).predict(diabetes()), model.predict(diabetes()))
-    assert sorted(path.name for path in saved.iterdir()) == ["model.json", "weights.safetensors"]
+    assert sorted(path.name for path in saved.iterdir()) == ["model.safetensors"]
 
 
 def test_a_row_alone_gets_the_prediction_it_has_among_others(model: TableModel) -> None:
@@ -52,57 +59,148 @@ def test_new_categories_and_missing_values_are_predicted(model: TableModel) -> N
     assert np.isfinite(model.predict(rows)).all()
 
 
-def change(path: Path, **entries: object) -> None:
-    path.write_text(json.dumps({**json.loads(path.read_text()), **entries}))
+def change(folder: Path, *keys: str | int, value: object) -> None:
+    """Change one value of the description, with a right checksum."""
+
+    def edited(text: str) -> str:
+        about = part = json.loads(text)
+        for key in keys[:-1]:
+            part = part[key]
+        part[keys[-1]] = value
+        return json.dumps(about, separators=(",", ":"))
+
+    file = folder / "model.safetensors"
+    file.write_bytes(crafted(file.read_bytes(), description=edited))
 
 
-def test_a_single_changed_byte_is_noticed(saved: Path) -> None:
-    weights = saved / "weights.safetensors"
-    content = bytearray(weights.read_bytes())
-    content[-5] ^= 1
-    weights.write_bytes(content)
-    with pytest.raises(InputError, match="damaged"):
+@pytest.mark.parametrize("part", ["length", "description", "checksum", "weights"])
+def test_a_single_changed_bit_is_noticed(saved: Path, part: str) -> None:
+    file = saved / "model.safetensors"
+    content = file.read_bytes()
+    start = {"length": 0, "description": 8, "checksum": content.index(b"sha256"), "weights": len(content) - 40}[part]
+    for bit in range(8 * start, 8 * start + 320 if part != "length" else 64):
+        flipped = bytearray(content)
+        flipped[bit // 8] ^= 1 << bit % 8
+        file.write_bytes(flipped)
+        with pytest.raises(InputError, match="damaged"):
+            load_model(saved)
+
+
+def test_an_edited_description_is_noticed(saved: Path) -> None:
+    """Without the right checksum even an edit that makes sense is none of gar's."""
+    file = saved / "model.safetensors"
+    content = file.read_bytes()
+    assert b"woman" in content
+    file.write_bytes(content.replace(b"woman", b"Woman"))
+    with pytest.raises(InputError, match=r"cannot be read \(ValueError: the checksum is wrong\); it is damaged"):
         load_model(saved)
 
 
 @pytest.mark.parametrize(
-    ("entries", "message"),
+    ("found", "remedy"),
+    [(99, "update gar"), (4, "update gar"), (2, "save it anew with 'gar compare'"), ("new", "save it anew with 'gar compare'")],
+)
+def test_another_format_says_what_to_do(saved: Path, found: object, remedy: str) -> None:
+    change(saved, "format", value=found)
+    with pytest.raises(InputError, match=f"has format {found!r}, and gar {re.escape(__version__)} reads format 3; {remedy}"):
+        load_model(saved)
+
+
+def test_a_model_of_an_earlier_version_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "model.json").write_text('{"format": 2}')
+    with pytest.raises(InputError, match=r"has an earlier format, and .*; save it anew with 'gar compare'"):
+        load_model(tmp_path)
+
+
+NUMBERS, WORDS = 0, 1
+"""Columns of the example: age, and sex."""
+
+
+@pytest.mark.parametrize(
+    ("keys", "value", "message"),
     [
-        ({"format": 99}, "format 99"),
-        ({"format": 1}, "has format 1, this version of gar reads 2; save it anew"),
-        ({"network": {"sizes": [12, 16, 8, 1]}}, "2 targets for 1 outputs"),
-        ({"network": {"sizes": [12, 64, 8, 2]}}, "networks has shape"),
-        ({"network": {"sizes": "big"}}, "cannot be read"),
-        ({"network": {"sizes": [12, 16, 8, 2], "activation": "magic"}}, "'magic'"),
-        ({"network": {"sizes": [12, 16, 8, 2], "spell": "magic"}}, "spell"),
-        ({"targets": ["one"]}, "1 targets for 2 outputs"),
-        ({"encoders": []}, "0 encoders"),
-        ({"encoders": [{"format": 1}]}, "cannot be read|no encoder"),
-        ({"networks": 0}, "0 networks"),
-        ({"scaled": 3}, "cannot be read"),
+        (("spell",), 1, "spell Extra inputs are not permitted"),
+        (("gar",), 1, "should be a valid string"),
+        (("about",), [], "about"),
+        (("targets",), ["one"], "layers of .* 1 targets"),
+        (("targets",), [], "are missing"),
+        (("targets", 0), 7, "should be a valid string"),
+        (("network",), {"sizes": [12, 16, 8, 1]}, "layers of"),
+        (("network",), {"sizes": [12]}, "layers of"),
+        (("network",), {"sizes": []}, "layers of"),
+        (("network", "sizes", 1), 64, "shapes"),
+        (("network", "sizes", 1), -16, "layers of"),
+        (("network", "sizes", 1), 10**30, "shapes"),
+        (("network", "sizes", 1), 1e999, "sizes"),
+        (("network", "sizes"), "big", "sizes"),
+        (("network", "activation"), "magic", "'elu' or 'silu'"),
+        (("network", "spell"), "magic", "spell"),
+        (("encoders",), [], "are missing"),
+        (("encoders", 0), {}, "columns Field required"),
+        (("encoders", 0, "columns"), [], "expected one or more of different names"),
+        (("encoders", 0, "columns", NUMBERS, "fill"), "2", "should be a valid number"),
+        (("encoders", 0, "columns", NUMBERS, "fill"), 1e999, "should be a finite number"),
+        (("encoders", 0, "columns", NUMBERS, "unit"), "week", "'number' or 'day'"),
+        (("encoders", 0, "columns", NUMBERS, "name"), "bmi", "different names"),
+        (("encoders", 0, "columns", NUMBERS, "kind"), "spell", "kind"),
+        (("encoders", 0, "columns", WORDS, "known"), ["man", "man"], "has a category twice"),
+        (("encoders", 0, "columns", WORDS, "known"), [1, 2], "should be a valid string"),
+        (("encoders", 0, "columns", WORDS, "known"), ["man"], "encoders of the same features"),
+        (("encoders", 0, "columns", WORDS, "other"), "no", "should be a valid boolean"),
     ],
 )
-def test_foreign_descriptions_are_refused(saved: Path, entries: dict[str, object], message: str) -> None:
-    change(saved / "model.json", **entries)
-    with pytest.raises(InputError, match=message):
+def test_foreign_descriptions_are_refused(saved: Path, keys: tuple[str | int, ...], value: object, message: str) -> None:
+    change(saved, *keys, value=value)
+    with pytest.raises(InputError, match=message) as raised:
+        load_model(saved)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{}", b"[1]", b"\xff" * 99, b"\x02" + bytes(7) + b"{}", (9999).to_bytes(8, "little") + b"[" * 9999]
+)
+def test_what_is_no_model_is_refused(saved: Path, content: bytes) -> None:
+    (saved / "model.safetensors").write_bytes(content)
+    with pytest.raises(InputError, match="it is damaged or not one of gar's"):
         load_model(saved)
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b"null", b"\xff\xfe", b'{"format": 1', b"[" * 100_000])
-def test_what_is_no_description_is_refused(saved: Path, content: bytes) -> None:
-    (saved / "model.json").write_bytes(content)
-    with pytest.raises(InputError, match="model"):
+@pytest.mark.parametrize("change_of", ["shape", "value", "type", "name"])
+def test_other_weights_are_refused(saved: Path, change_of: str) -> None:
+    content = (saved / "model.safetensors").read_bytes()
+    tensors = load(content)
+    weights = tensors.pop("networks")
+    tensors["spell" if change_of == "name" else "networks"] = {
+        "shape": weights[:, :-16].contiguous(),
+        "value": weights.clone().fill_(torch.nan),
+        "type": weights.int(),
+        "name": weights,
+    }[change_of]
+    text = description_text(content)
+    checksum = json.loads(text)["sha256"]
+    (saved / "model.safetensors").write_bytes(to_bytes(text.replace(checksum, UNSIGNED), tensors))
+    with pytest.raises(InputError, match=r"shapes|not finite numbers"):
         load_model(saved)
 
 
-def test_weights_of_another_shape_are_refused(saved: Path) -> None:
-    import hashlib
+def test_writers_and_readers_at_once_find_whole_models(model: TableModel, tmp_path: Path) -> None:
+    """Two threads save two models to one folder again and again, while a third one loads."""
+    others = [replace(model, targets=names) for names in (["a", "b"], ["c", "d"])]
+    others[0].save(tmp_path)
 
-    tensors = load_file(saved / "weights.safetensors")
-    save_file({**tensors, "networks": tensors["networks"][:, :-16].contiguous()}, saved / "weights.safetensors")
-    change(saved / "model.json", weights_sha256=hashlib.sha256((saved / "weights.safetensors").read_bytes()).hexdigest())
-    with pytest.raises(InputError, match="networks has shape"):
-        load_model(saved)
+    def save(one: TableModel) -> None:
+        for _ in range(30):
+            one.save(tmp_path)
+
+    with ThreadPoolExecutor() as pool:
+        writers = [pool.submit(save, one) for one in others]
+        found = {tuple(load_model(tmp_path).targets)}
+        while not all(writer.done() for writer in writers):
+            found.add(tuple(load_model(tmp_path).targets))
+        for writer in writers:
+            writer.result()
+    assert found <= {("a", "b"), ("c", "d")}
+    assert [path.name for path in tmp_path.iterdir()] == ["model.safetensors"]
 
 
 def test_a_folder_without_a_model_says_what_to_give(tmp_path: Path) -> None:

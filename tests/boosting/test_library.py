@@ -84,7 +84,6 @@ def test_a_third_library_is_compared_saved_and_loaded(third: str, tmp_path: Path
     assert alone.problem.methods[0].scores == side_by_side.problem.methods[0].scores == found.problem.methods[0].scores
     assert isinstance(alone.model, TreeModel)
     alone.model.save(tmp_path / "model")
-    assert (tmp_path / "model" / "trees-1-0.txt").exists()
     np.testing.assert_array_equal(load_model(tmp_path / "model").predict(diabetes()), alone.model.predict(diabetes()))
 
 

@@ -23,6 +23,9 @@ LEAF_ROWS = 20
 _LEAVES = 4
 """A leaf never needs more than the training rows divided by this number, so that small tables can be split too."""
 
+MAX_DEPTH = 256
+"""Depth of the deepest tree that is loaded; libraries walk some trees by recursion."""
+
 
 class LabelledRows(NamedTuple):
     """Features ``(rows, columns)``, labels ``(rows,)`` or ``(rows, targets)``, and weights ``(rows,)`` or None."""
@@ -95,7 +98,6 @@ class TreeLibrary(ABC):
         package: what is imported.
         requirement: what pip installs.
         error: the exception that the library raises where it refuses, below its package.
-        suffix: ending of files with trained trees.
         multi_output: whether it trains several targets together.
     """
 
@@ -103,7 +105,6 @@ class TreeLibrary(ABC):
     package: str
     requirement = "gar[boosting]"
     error: str
-    suffix = "txt"
     multi_output = False
 
     @property
@@ -145,7 +146,10 @@ class TreeLibrary(ABC):
 
     @abstractmethod
     def from_text(self, text: str, features: int) -> Any:
-        """Return the model of such a text; raise ValueError if it is none, or has another number of features."""
+        """Return the model of such a text; raise ValueError if it is none, or has another number of features.
+
+        Libraries trust their files: trees that are none can crash or hang the process. So everything is checked before.
+        """
 
     @staticmethod
     def check_features(count: int, expected: int) -> None:
@@ -174,6 +178,40 @@ def tree_library(name: str) -> TreeLibrary:
     check_choice(name, tuple(family for family in FAMILIES if family != NETWORKS), "library")
     library: TreeLibrary = FAMILIES[name].implementation()
     return library
+
+
+def check_trees(nodes: np.ndarray, splits: np.ndarray) -> np.ndarray:
+    """Return the parent of every node, counted over all trees; raise ValueError unless these splits make trees.
+
+    Args:
+        nodes: number of nodes of each tree, leaves included. The root comes first, and children after their parent.
+        splits: indices ``(4, splits)`` of a tree, of a node in it, and of the node's left and right child.
+
+    Example:
+        >>> check_trees(np.array([3, 1]), np.array([[0], [0], [1], [2]])).tolist()
+        [0, 0, 0, 3]
+        >>> check_trees(np.array([3]), np.array([[0, 0], [0, 1], [1, 2], [2, 1]]))
+        Traceback (most recent call last):
+        ValueError: node 1 of tree 0 has the children 2 and 1, which cannot be
+    """
+    tree, node, left, right = splits
+    wrong = (np.minimum(left, right) <= node) | (np.maximum(left, right) >= nodes[tree])
+    if wrong.any():
+        first = splits[:, wrong.argmax()]
+        raise ValueError("node {1} of tree {0} has the children {2} and {3}, which cannot be".format(*first))
+    starts = np.cumsum(nodes) - nodes
+    parent, is_root = np.arange(nodes.sum()), np.zeros(nodes.sum(), dtype=bool)
+    is_root[starts] = True
+    children = np.concatenate([starts[tree] + left, starts[tree] + right])
+    if not np.array_equal(np.sort(children), np.flatnonzero(~is_root)):
+        raise ValueError("a node of a tree has two parents or none")
+    parent[children] = np.tile(starts[tree] + node, 2)
+    above, depth = parent, 0
+    while not is_root[above].all():
+        above, depth = parent[above], depth + 1
+        if depth > MAX_DEPTH:
+            raise ValueError(f"a tree is deeper than {MAX_DEPTH}")
+    return parent
 
 
 def leaf_rows(rows: int) -> int:

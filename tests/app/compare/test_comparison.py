@@ -4,10 +4,12 @@ import json
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save
 
 from gar import metrics
 from gar.app.compare import (
@@ -22,6 +24,7 @@ from gar.app.compare import (
 )
 from gar.app.compare.source import prepare
 from gar.app.models import TableModel, load_model
+from gar.app.report.results import Results
 from gar.errors import InputError
 from gar.registry import LOSSES, METRICS
 from gar.search import RunContext, search, select
@@ -242,7 +245,7 @@ def test_the_parallel_backend_is_opened_once(tmp_path: Path, monkeypatch: pytest
 
 def test_a_comparison_without_a_model_leaves_no_older_one(tmp_path: Path) -> None:
     assert table(tmp_path).model == tmp_path / "model"
-    assert (tmp_path / "model" / "weights.safetensors").exists()
+    assert (tmp_path / "model" / "model.safetensors").exists()
     assert curve(tmp_path).model is None
     assert not (tmp_path / "model").exists()
     assert table(tmp_path).model == tmp_path / "model"
@@ -256,14 +259,44 @@ def test_other_files_beside_an_older_model_are_kept(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "model").iterdir()] == ["notes.txt"]
 
 
-@pytest.mark.parametrize("text", ['{"format": 1}', "no JSON", "[1]"])
-def test_what_is_no_model_of_gar_is_kept(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize("content", [b"", b"no tensors", save({"oak": torch.zeros(1)})])
+def test_what_is_no_model_of_gar_is_kept(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "model.json").write_text(text)
-    (tmp_path / "model" / "trees-of-mine").write_text("oak")
+    (tmp_path / "model" / "model.safetensors").write_bytes(content)
     curve(tmp_path)
-    assert (tmp_path / "model" / "model.json").read_text() == text
-    assert (tmp_path / "model" / "trees-of-mine").read_text() == "oak"
+    assert (tmp_path / "model" / "model.safetensors").read_bytes() == content
+
+
+def test_a_report_that_cannot_be_written_leaves_the_old_one_with_its_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(results: object, folder: Path) -> Path:
+        raise OSError("no space left")
+
+    table(tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*.*") if path.is_file() and "records" not in path.parts}
+    assert {path.parent.name for path in before} >= {"figures", "model"}
+    monkeypatch.setattr("gar.app.report.page.write_report", fail)
+    for compare in (table, curve):
+        with pytest.raises(OSError, match="no space left"):
+            compare(tmp_path)
+        assert {path: path.read_bytes() for path in before} == before
+
+
+def test_two_comparisons_with_one_folder_leave_report_and_model_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one begins to write while the first has saved its model and not yet its report."""
+    second = Thread(target=lambda: curve(tmp_path))
+
+    def write_report(results: Results, folder: Path) -> Path:
+        if "sine" not in results.command:
+            second.start()
+            second.join(timeout=2.0)
+        (folder / "report.html").write_text(results.command)
+        return folder / "report.html"
+
+    monkeypatch.setattr("gar.app.report.page.write_report", write_report)
+    table(tmp_path)
+    second.join()
+    assert (tmp_path / "report.html").read_text() == "gar compare sine"
+    assert not (tmp_path / "model").exists()
 
 
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a folder in which nobody may write")

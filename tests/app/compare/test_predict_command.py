@@ -1,5 +1,8 @@
 """``gar predict`` on files that spell things otherwise than the table which the model was trained on."""
 
+import io
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +13,7 @@ from click.testing import CliRunner, Result
 from gar.app.commands.compare import compare
 from gar.app.commands.predict import predict
 from gar.app.compare import Options, compare_table, source_of_file
+from gar.app.models import load_model
 from gar.search import RunContext
 
 QUICK = Options(losses=("mae",), epochs=2, learning_rates=(0.02,), weight_decays=(1e-3,), hidden_sizes=(8,), folds=2)
@@ -94,6 +98,32 @@ def test_delimiter_and_encoding_can_be_named(grades: Path) -> None:
     commas = predicted(grades, "grade\tcode\tx\n1\t01\t0,5\n", "--delimiter", "tab", "--encoding", "cp1252")
     assert numbers(commas) == numbers(plain)
     assert commas.stderr == "Note: numbers are read with decimal commas, 1,5 as 1.5\n"
+
+
+def test_out_may_be_standard_output_a_pipe_or_a_link(grades: Path, tmp_path: Path) -> None:
+    rows = "grade,code,x\n1,01,0.5\n"
+    printed = predicted(grades, rows).stdout
+    assert predicted(grades, rows, "--out", "-").stdout == printed
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(tmp_path / "file")
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert predicted(grades, rows, "--out", str(pipe)).stdout == f"1 predictions: {pipe}\n"
+        assert os.read(reader, 9999).decode() == printed
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
+    predicted(grades, rows, "--out", str(link))
+    assert link.is_symlink()
+    assert (tmp_path / "file").read_text() == printed
+
+
+@pytest.mark.parametrize("name", ['=HYPERLINK("http://a.test";"b")', "+1", "-1", "@SUM(1)", "\ty"])
+def test_a_name_that_is_a_formula_is_text_in_the_header(grades: Path, tmp_path: Path, name: str) -> None:
+    replace(load_model(grades), targets=[name]).save(tmp_path / "model")
+    header = pd.read_csv(io.StringIO(predicted(tmp_path / "model", "grade,code,x\n1,01,0.5\n").stdout)).columns
+    assert list(header) == [f"'{name}"]
 
 
 def test_a_folder_that_is_not_there_is_named_before_anything_is_read(tmp_path: Path) -> None:

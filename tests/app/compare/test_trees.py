@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,13 @@ import pytest
 import torch
 import xgboost
 
+from benchmarks.fuzz.crafting import CRAFTED, Edit, crafted
 from gar import metrics
 from gar.app.compare import Compared, NothingFinishedError, Options, compare_curve, compare_table, source_of_frame
 from gar.app.compare.source import Source, prepare
 from gar.app.compare.trees import RoundHistory, TreeGrid, TreeSearchSettings, fit, search_trees, tree_key
-from gar.app.models import load_model
+from gar.app.models import Model, load_model
+from gar.app.models.file import description_text
 from gar.app.models.trees import TreeModel
 from gar.app.report.results import Method
 from gar.boosting import GARObjective
@@ -110,9 +113,6 @@ def test_a_fold_predicts_what_was_measured_before_and_after_saving(tmp_path: Pat
         again = load_model(tmp_path / library)
         assert isinstance(again, TreeModel)
         assert np.array_equal(again.predict(diabetes()), found.model.predict(diabetes()))
-        suffix = "json" if library == "xgboost" else "txt"
-        names = [f"trees-{fold}-{target}.{suffix}" for fold in range(2) for target in range(2)]
-        assert sorted(path.name for path in (tmp_path / library).iterdir()) == ["model.json", *names]
         prepared = prepare(source_of_frame(diabetes(), targets=["target,double"], drop=["clinic"]), TREES)
         test = prepared.parts[0][2]
         features, labels = prepared.source.features.iloc[test], prepared.source.labels[test]
@@ -125,50 +125,73 @@ def test_a_fold_predicts_what_was_measured_before_and_after_saving(tmp_path: Pat
         assert np.isfinite(again.predict(rows)).all()
 
 
-@pytest.fixture
-def saved(found: Compared, tmp_path: Path) -> Path:
-    """A small model of trees."""
-    small = compared(replace(TREES, losses=("gar",), families=("lightgbm",)))
-    assert small.model is not None
-    small.model.save(tmp_path / "model")
-    return tmp_path / "model"
+@pytest.fixture(scope="module")
+def contents() -> dict[str, bytes]:
+    """The file of a small model of each library."""
+    return {library: _saved(compared(replace(TREES, losses=("gar",), families=(library,))).model) for library in CRAFTED}
 
 
-def test_damaged_and_foreign_models_of_trees_are_refused(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    about = json.loads((saved / "model.json").read_text())
+def _saved(model: Model | None) -> bytes:
+    assert model is not None
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(folder)
+        return (Path(folder) / "model.safetensors").read_bytes()
+
+
+def test_foreign_descriptions_of_trees_are_refused(
+    contents: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about = json.loads(description_text(contents["lightgbm"]))
 
     def refused(message: str, **changes: object) -> None:
-        (saved / "model.json").write_text(json.dumps({**about, **changes}))
+        text = json.dumps({**about, **changes}, separators=(",", ":"))
+        (tmp_path / "model.safetensors").write_bytes(crafted(contents["lightgbm"], description=lambda _: text))
         with pytest.raises(InputError, match=message):
-            load_model(saved)
+            load_model(tmp_path)
 
     refused("library 'catboost' is none of", library="catboost")
-    refused("do not fit together", targets=["one", "two"])
-    refused("do not fit together", trees=[])
-    refused("must be finite", trees=[[{**about["trees"][0][0], "center": "nan"}], about["trees"][1]])
-    refused("cannot be read", trees=[[{"center": 0}], [{}]])
+    refused("2 texts of trees for 2 folds of 2 targets", targets=["one", "two"])
+    refused("2 texts of trees", scales=[])
+    refused("Input should be a finite number", scales=[[[1e999, 1.0]], [[0.0, 1.0]]])
+    refused("Input should be a valid number", scales=[[["0", 1.0]], [[0.0, 1.0]]])
     refused("trees for 12 features, but the table is encoded as 11", encoders=[_narrower(one) for one in about["encoders"]])
-    (saved / "model.json").write_text(json.dumps(about))
+    (tmp_path / "model.safetensors").write_bytes(contents["lightgbm"])
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "lightgbm", None)
         with pytest.raises(InputError, match=r"lightgbm is not installed; use pip install 'gar\[boosting\]'"):
-            load_model(saved)
-    text = (saved / "trees-1-0.txt").read_text()
-    (saved / "trees-1-0.txt").write_text(text.replace("1", "2", 1))
-    with pytest.raises(InputError, match=r"damaged: trees-1-0.txt is not the file"):
-        load_model(saved)
+            load_model(tmp_path)
+    load_model(tmp_path)
 
 
 def _narrower(encoder: dict[str, Any]) -> dict[str, Any]:
     return {**encoder, "columns": [column for column in encoder["columns"] if column["name"] != "age"]}
 
 
-def test_a_new_model_replaces_the_files_of_the_old_one(saved: Path, found: Compared) -> None:
+@pytest.mark.parametrize(("library", "name"), [(library, name) for library, edits in CRAFTED.items() for name in edits])
+def test_crafted_trees_are_refused_before_a_library_loads_them(
+    contents: dict[str, bytes], tmp_path: Path, library: str, name: str
+) -> None:
+    """They crash or hang the process, or predict from other memory."""
+    (tmp_path / "model.safetensors").write_bytes(crafted(contents[library], trees=CRAFTED[library][name]))
+    with pytest.raises(InputError, match="cannot be read"):
+        load_model(tmp_path)
+
+
+def test_crafting_alone_is_no_reason_to_refuse(contents: dict[str, bytes], tmp_path: Path) -> None:
+    """Trees that were read and written anew are fine, so those above are refused for what is wrong with them."""
+    anew: dict[str, Edit] = {"xgboost": lambda text: json.dumps(json.loads(text), separators=(",", ":")), "lightgbm": str}
+    for library, content in contents.items():
+        (tmp_path / "model.safetensors").write_bytes(crafted(content, trees=anew[library]))
+        load_model(tmp_path)
+
+
+def test_a_new_model_replaces_the_old_one(contents: dict[str, bytes], tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").write_bytes(contents["lightgbm"])
     networks = compared(replace(QUICK, losses=("gar",), folds=2, epochs=1)).model
     assert networks is not None
-    networks.save(saved)
-    assert sorted(path.name for path in saved.iterdir()) == ["model.json", "weights.safetensors"]
-    assert np.array_equal(load_model(saved).predict(diabetes()), networks.predict(diabetes()))
+    networks.save(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["model.safetensors"]
+    assert np.array_equal(load_model(tmp_path).predict(diabetes()), networks.predict(diabetes()))
 
 
 def test_records_are_used_and_damaged_ones_put_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ from gar.app.compare.families import (
 )
 from gar.app.compare.options import Options
 from gar.app.compare.source import DIABETES, Prepared, Source, prepare, source_of_data_set
-from gar.app.models import remove_model
+from gar.app.models import replacing_output
 from gar.app.report.results import Method, Problem, Results
 from gar.errors import InputError
 from gar.registry import LOSSES, METRICS, PAPER_LOSSES, LossSpec, register, registered
@@ -66,18 +66,14 @@ def compare_and_report(
         options: what to train.
         context: how to compute; its records are those of ``out``. What is not finished by its deadline is left out.
         out: the folder of ``report.html``, ``results.json``, figures, ``model``, and ``records``, from which the same comparison
-            continues. A model of an earlier comparison is replaced, or removed if this one has none.
+            continues. A model of an earlier comparison is replaced, or removed if this one has none. Report and model are always
+            those of one comparison, also when several write to one folder or one is killed.
         command: the command line, for the report.
     """
     with parallel_backend(context.backend, address=context.address, workers=context.workers):
         context = replace(context, records=out / "records", backend=None, address=None)  # the open backend, once for all searches
         context.start_workers()
         found, is_late = _compare_all(problems, options, context)
-    model = next((one.model for one in found if one.model is not None), None)
-    if model is None:
-        remove_model(out / "model")  # one of an earlier comparison would pass for that of this report
-    else:
-        model.save(out / "model")
     results = Results(
         command=command,
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -86,7 +82,12 @@ def compare_and_report(
     )
     from gar.app.report.page import write_report  # draws with matplotlib, which takes a second to import
 
-    return Report(results, write_report(results, out), None if model is None else out / "model", is_late)
+    model = next((one.model for one in found if one.model is not None), None)
+    with replacing_output(out) as folder:
+        if model is not None:
+            model.save(folder / "model")
+        page = write_report(results, folder)
+    return Report(results, out / page.name, None if model is None else out / "model", is_late)
 
 
 def _compare_all(problems: Sequence[Source | str], options: Options, context: RunContext) -> tuple[list[Compared], bool]:

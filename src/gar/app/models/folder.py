@@ -1,22 +1,19 @@
-"""Networks as a model, and the folder of a saved model: a description, and files that it names by their checksums."""
+"""Networks as a model, and the folder of a saved model, which holds one file."""
 
-import hashlib
-import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load as tensors_from_bytes, save as tensors_to_bytes
 from torch import Tensor
 
 from gar import __version__
+from gar.app.models.file import FORMAT, UNREADABLE, Description, description_text, from_bytes, to_bytes
 from gar.app.tables import Encoder
 from gar.errors import InputError
 from gar.estimators.base import fold_predictions
@@ -26,9 +23,9 @@ from gar.stack import Layout, Scaling, StackedMLP
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMAT = 2
-ABOUT, WEIGHTS, TREES = "model.json", "weights.safetensors", "trees-"
+FILE, EARLIER_FILE = "model.safetensors", "model.json"
 _SCALINGS = ("features", "labels")
+_ANEW = "save it anew with 'gar compare'"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -53,34 +50,26 @@ class Model(ABC):
     def predict_fold(self, fold: int, frame: "pd.DataFrame") -> np.ndarray:
         """Return the predictions ``(rows, targets)`` of the model of one fold."""
 
-    @abstractmethod
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the model into a folder, which is created if it does not exist."""
+        """Write the model into a folder, which is created if it does not exist.
 
-    def _write(self, folder: str | os.PathLike[str], files: Mapping[str, bytes], **more: object) -> None:
-        """Write the files, then the description, and remove files of an earlier model."""
+        It is one file, which is replaced as a whole: a reader finds the old model or the new one, whoever else writes.
+        """
         target = Path(folder)
         target.mkdir(parents=True, exist_ok=True)
-        earlier = [path for path in _parts(target) if path.name not in files]
-        description = {
-            "format": FORMAT,
-            "gar": __version__,
-            **more,
-            "targets": list(self.targets),
-            "encoders": [json.loads(encoder.to_json()) for encoder in self.encoders],
-            "about": dict(self.about),
-        }
-        text = json.dumps(description, indent=1, allow_nan=False).encode()
-        for name, content in files.items():
-            write_whole(target / name, content)
-        write_whole(target / ABOUT, text)
-        for path in earlier:
-            path.unlink(missing_ok=True)
+        shared = {"targets": tuple(self.targets), "encoders": tuple(self.encoders), "about": dict(self.about)}
+        description, tensors = self._content(shared)
+        write_whole(target / FILE, to_bytes(description.model_dump_json(), tensors))
+
+    @abstractmethod
+    def _content(self, shared: dict[str, Any]) -> tuple[Description, dict[str, Tensor]]:
+        """Return the description, of which ``shared`` is a part, and the tensors of the file."""
 
 
-def _parts(folder: Path) -> list[Path]:
-    """Return the files that a description may name."""
-    return [folder / WEIGHTS, *folder.glob(f"{TREES}*")]
+class NetworksDescription(Description):
+    """The description of networks: one for each encoder, all with one layout."""
+
+    network: Layout
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -101,35 +90,24 @@ class TableModel(Model):
         x = torch.from_numpy(self.encoders[fold].transform(frame))
         return np.asarray(fold_predictions(self.networks, fold, (self.features[fold], self.labels[fold]), x))
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
+    def _content(self, shared: dict[str, Any]) -> tuple[Description, dict[str, Tensor]]:
         tensors = {"networks": self.networks.weights.contiguous()}
         for name in _SCALINGS:
             scalings = [scaling for scaling in getattr(self, name) if scaling is not None]
             if scalings:
                 tensors[f"{name}.center"] = torch.stack([scaling.center for scaling in scalings])
                 tensors[f"{name}.scale"] = torch.stack([scaling.scale for scaling in scalings])
-        weights = tensors_to_bytes(tensors)
-        self._write(
-            folder,
-            {WEIGHTS: weights},
-            network=asdict(self.networks.layout),
-            networks=len(self.networks),
-            scaled=[name for name in _SCALINGS if getattr(self, name)[0] is not None],
-            weights_sha256=sha256(weights),
-        )
+        return NetworksDescription(network=self.networks.layout, **shared), tensors
 
 
 def remove_model(folder: str | os.PathLike[str]) -> None:
     """Remove a saved model, and its folder if no other files are in it. Anything that is no model is left alone."""
     target = Path(folder)
     try:
-        about = json.loads((target / ABOUT).read_bytes())
-    except (OSError, ValueError):
+        description_text((target / FILE).read_bytes())
+    except (OSError, *UNREADABLE):
         return
-    if not isinstance(about, dict) or not {"format", "gar", "encoders"} <= about.keys():
-        return
-    for path in (target / ABOUT, *_parts(target)):
-        path.unlink(missing_ok=True)
+    (target / FILE).unlink(missing_ok=True)
     with suppress(OSError):  # other files are in it
         target.rmdir()
 
@@ -139,67 +117,61 @@ def load_model(folder: str | os.PathLike[str]) -> Model:
     from gar.app.models.trees import restored_trees
 
     source = Path(folder)
-    text = content_of(source / ABOUT)
+    content = _content_of(source)
     try:
-        about = json.loads(text)
-        if about["format"] != FORMAT:
-            raise InputError(f"model {source} has format {about['format']!r}, this version of gar reads {FORMAT}; save it anew")
-        return restored_trees(about, source) if "trees" in about else _restored_networks(about, source)
+        text, about, tensors = from_bytes(content)
+        _check_format(about["format"], source)
+        return restored_trees(text, tensors) if "library" in about else _restored_networks(text, tensors)
     except InputError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, RuntimeError, SafetensorError) as error:
-        raise InputError(
-            f"model {source} cannot be read ({type(error).__name__}: {error}); it is damaged or not one of gar's"
-        ) from error
+    except UNREADABLE as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise InputError(f"model {source} cannot be read ({reason}); it is damaged or not one of gar's") from error
 
 
-def _restored_networks(about: Mapping[str, Any], folder: Path) -> TableModel:
-    """Return the networks of a description, with the weights beside it."""
-    tensors = tensors_from_bytes(content_of(folder / WEIGHTS, str(about["weights_sha256"])))
-    layout = Layout(**{**about["network"], "sizes": tuple(int(size) for size in about["network"]["sizes"])})
-    count = int(about["networks"])
-    inputs, outputs = layout.sizes[0], layout.sizes[-1]
-    encoders = encoders_of(about)
-    targets = [str(name) for name in about["targets"]]
-    if count < 1 or len(encoders) != count or len(targets) != outputs:
-        raise ValueError(f"{count} networks, {len(encoders)} encoders, {len(targets)} targets for {outputs} outputs")
-    table = _checked(tensors["networks"], (count, layout.length), "networks")
-    scalings = {
-        name: _scalings(name, tensors, (count, width)) if name in about["scaled"] else [None] * count
-        for name, width in zip(_SCALINGS, (inputs, outputs), strict=True)
-    }
-    networks = StackedMLP(layout, table)
-    networks(torch.zeros(1, inputs))  # an error in the network shows now, and not at the first prediction
-    return TableModel(networks=networks, encoders=encoders, targets=targets, about=about["about"], **scalings)
-
-
-def _scalings(name: str, tensors: Mapping[str, Tensor], shape: tuple[int, int]) -> list[Scaling | None]:
-    center, scale = (_checked(tensors[f"{name}.{part}"], shape, f"{name}.{part}") for part in ("center", "scale"))
-    return [Scaling(*pair) for pair in zip(center, scale, strict=True)]
-
-
-def _checked(tensor: Tensor, shape: tuple[int, int], name: str) -> Tensor:
-    if tuple(tensor.shape) != shape or not tensor.is_floating_point() or not bool(tensor.isfinite().all()):
-        raise ValueError(f"{name} has shape {tuple(tensor.shape)} or values that are not finite; expected numbers {shape}")
-    return tensor
-
-
-def content_of(path: Path, checksum: str | None = None) -> bytes:
-    """Return the bytes of a file, checked against the checksum of the description."""
+def _content_of(folder: Path) -> bytes:
     try:
-        content = path.read_bytes()
+        return (folder / FILE).read_bytes()
     except OSError as error:
+        if (folder / EARLIER_FILE).is_file():
+            raise _other_format(folder, "an earlier format", _ANEW) from error
         raise InputError(
-            f"{path} cannot be read ({error.strerror}); give the folder that 'gar compare' saved a model in"
+            f"{folder / FILE} cannot be read ({error.strerror}); give the folder that 'gar compare' saved a model in"
         ) from error
-    if checksum is not None and sha256(content) != checksum:
-        raise InputError(f"model {path.parent} is damaged: {path.name} is not the file that {ABOUT} was written with")
-    return content
 
 
-def sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+def _check_format(found: object, folder: Path) -> None:
+    if found != FORMAT:
+        is_newer = isinstance(found, int) and found > FORMAT
+        raise _other_format(folder, f"format {found!r}", "update gar" if is_newer else _ANEW)
 
 
-def encoders_of(about: Mapping[str, Any]) -> list[Encoder]:
-    return [Encoder.from_json(json.dumps(encoder)) for encoder in about["encoders"]]
+def _other_format(folder: Path, found: str, remedy: str) -> InputError:
+    return InputError(f"model {folder} has {found}, and gar {__version__} reads format {FORMAT}; {remedy}")
+
+
+def _restored_networks(text: str, tensors: Mapping[str, Tensor]) -> TableModel:
+    """Return the networks of a description and their tensors."""
+    description = NetworksDescription.model_validate_json(text)
+    layout, encoders, targets = description.network, description.encoders, description.targets
+    widths = {"features": len(encoders[0].feature_names), "labels": len(targets)}
+    if len(layout.sizes) < 2 or min(layout.sizes) < 1 or (layout.sizes[0], layout.sizes[-1]) != tuple(widths.values()):
+        raise ValueError(f"layers of {layout.sizes} for {widths['features']} features and {widths['labels']} targets")
+    scaled = [name for name in _SCALINGS if f"{name}.center" in tensors]
+    shapes = {f"{name}.{part}": (len(encoders), widths[name]) for name in scaled for part in ("center", "scale")}
+    _check_tensors(tensors, {"networks": (len(encoders), layout.length), **shapes})
+    scalings = {name: _scalings(name, tensors) if name in scaled else [None] * len(encoders) for name in _SCALINGS}
+    networks = StackedMLP(layout, tensors["networks"])
+    return TableModel(networks=networks, encoders=encoders, targets=targets, about=description.about, **scalings)
+
+
+def _scalings(name: str, tensors: Mapping[str, Tensor]) -> list[Scaling | None]:
+    return [Scaling(*pair) for pair in zip(tensors[f"{name}.center"], tensors[f"{name}.scale"], strict=True)]
+
+
+def _check_tensors(tensors: Mapping[str, Tensor], expected: Mapping[str, tuple[int, int]]) -> None:
+    found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    if found != expected:
+        raise ValueError(f"shapes {found}; expected {expected}")
+    if not all(tensor.is_floating_point() and bool(tensor.isfinite().all()) for tensor in tensors.values()):
+        raise ValueError("weights or scalings that are not finite numbers")

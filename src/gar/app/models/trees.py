@@ -1,16 +1,16 @@
-"""Boosted trees that predict together, and how they are saved: in their library's own text format."""
+"""Boosted trees that predict together, and how they are saved: in their library's own text format, as tensors of bytes."""
 
-import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from gar.app.models.folder import TREES, Model, content_of, encoders_of, sha256
+from gar.app.models.file import Description
+from gar.app.models.folder import Model
 from gar.boosting.library import tree_library
 from gar.registry import FAMILIES, NETWORKS
 
@@ -24,6 +24,13 @@ class TargetModel(NamedTuple):
     text: str
     center: float
     scale: float
+
+
+class TreesDescription(Description):
+    """The description of trees: for every fold, center and scale of each target."""
+
+    library: str
+    scales: tuple[tuple[tuple[float, float], ...], ...]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -49,41 +56,32 @@ class TreeModel(Model):
         library, pairs = tree_library(self.library), zip(self.trees, self.encoders, strict=True)
         return [[library.from_text(one.text, len(encoder.feature_names)) for one in fold] for fold, encoder in pairs]
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        files, about, suffix = {}, [], tree_library(self.library).suffix
-        for fold, row in enumerate(self.trees):
-            contents = [one.text.encode() for one in row]
-            files.update({_file(suffix, fold, target): content for target, content in enumerate(contents)})
-            pairs = zip(row, contents, strict=True)
-            about.append([{"center": one.center, "scale": one.scale, "sha256": sha256(content)} for one, content in pairs])
-        self._write(folder, files, library=self.library, trees=about)
+    def _content(self, shared: dict[str, Any]) -> tuple[Description, dict[str, Tensor]]:
+        scales = tuple(tuple((one.center, one.scale) for one in row) for row in self.trees)
+        tensors = {
+            _name(fold, target): torch.frombuffer(bytearray(one.text.encode()), dtype=torch.uint8)
+            for fold, row in enumerate(self.trees)
+            for target, one in enumerate(row)
+        }
+        return TreesDescription(library=self.library, scales=scales, **shared), tensors
 
 
-def restored_trees(about: Mapping[str, Any], folder: Path) -> TreeModel:
-    """Return the trees of a description and the files beside it."""
-    library, described = str(about["library"]), about["trees"]
-    if library == NETWORKS or library not in FAMILIES:
-        raise ValueError(f"library {library!r} is none of {', '.join(name for name in FAMILIES if name != NETWORKS)}")
-    encoders, targets = encoders_of(about), [str(name) for name in about["targets"]]
-    if not described or len(encoders) != len(described) or any(len(row) != len(targets) for row in described):
-        raise ValueError(f"{len(described)} folds of trees, {len(encoders)} encoders, {len(targets)} targets do not fit together")
-    suffix = tree_library(library).suffix
+def restored_trees(text: str, tensors: Mapping[str, Tensor]) -> TreeModel:
+    """Return the trees of a description and their texts."""
+    found = TreesDescription.model_validate_json(text)
+    if found.library == NETWORKS or found.library not in FAMILIES:
+        raise ValueError(f"library {found.library!r} is none of {', '.join(name for name in FAMILIES if name != NETWORKS)}")
+    names = {_name(fold, target) for fold, row in enumerate(found.scales) for target in range(len(row))}
+    if [len(row) for row in found.scales] != [len(found.targets)] * len(found.encoders) or names != tensors.keys():
+        raise ValueError(f"{len(tensors)} texts of trees for {len(found.encoders)} folds of {len(found.targets)} targets")
     trees = [
-        [_restored(one, folder / _file(suffix, fold, target)) for target, one in enumerate(row)]
-        for fold, row in enumerate(described)
+        [TargetModel(bytes(tensors[_name(fold, target)].numpy()).decode(), *scale) for target, scale in enumerate(row)]
+        for fold, row in enumerate(found.scales)
     ]
-    model = TreeModel(library=library, trees=trees, encoders=encoders, targets=targets, about=about["about"])
-    _ = model.boosters  # damaged trees are an error now, not at the first prediction
+    model = TreeModel(library=found.library, trees=trees, encoders=found.encoders, targets=found.targets, about=found.about)
+    _ = model.boosters  # trees that cannot be used are an error now, not at the first prediction
     return model
 
 
-def _restored(described: Mapping[str, Any], path: Path) -> TargetModel:
-    center, scale = float(described["center"]), float(described["scale"])
-    if not (math.isfinite(center) and math.isfinite(scale)):
-        raise ValueError(f"center {center} and scale {scale} of {path.name} must be finite")
-    return TargetModel(content_of(path, str(described["sha256"])).decode(), center, scale)
-
-
-def _file(suffix: str, fold: int, target: int) -> str:
-    """Return a file name; it is never read from a description, which could ask for any other file."""
-    return f"{TREES}{fold}-{target}.{suffix}"
+def _name(fold: int, target: int) -> str:
+    return f"trees-{fold}-{target}"

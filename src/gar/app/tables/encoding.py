@@ -4,11 +4,10 @@ Column types are inferred once, from the features of the whole table; labels are
 fitted in each fold, on its training rows.
 """
 
-import json
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
@@ -33,7 +32,6 @@ from gar.errors import InputError
 if TYPE_CHECKING:
     from gar.stack import StackData
 
-FORMAT = 1
 _EMPTY = "left out, since no row has a value"
 _CONSTANT = "left out, since all rows have the same value"
 _LIKE_IDS = "left out, since nearly every row has a text of its own, as with names and ids"
@@ -63,6 +61,7 @@ class NumericColumn:
     """
 
     name: str
+    kind: Literal["number"] = "number"
     unit: Literal["number", "day"] = "number"
     fill: float = 0.0
     marked: bool = False
@@ -114,9 +113,14 @@ class CategoricalColumn:
     """
 
     name: str
+    kind: Literal["category"] = "category"
     known: tuple[str, ...]
     other: bool = False
     missing: bool = False
+
+    def __post_init__(self) -> None:
+        if len(set(self.known)) < len(self.known):
+            raise InputError(f"column {self.name!r} has a category twice; expected different ones")
 
     @property
     def feature_names(self) -> list[str]:
@@ -161,12 +165,11 @@ def _canonical(word: str) -> str:
 
 
 EncodedColumn = NumericColumn | CategoricalColumn
-_KINDS: dict[str, type[EncodedColumn]] = {"number": NumericColumn, "category": CategoricalColumn}
 
 
 @dataclass(frozen=True)
 class Encoder:
-    """Encoding of a table's columns as numbers.
+    """Encoding of a table's columns as numbers. It is plain data: ``dataclasses.asdict`` describes all of it.
 
     Attributes:
         columns: the encoding of each column that is used.
@@ -184,6 +187,11 @@ class Encoder:
 
     columns: tuple[EncodedColumn, ...]
     notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = [column.name for column in self.columns]
+        if not self.feature_names or len(set(names)) < len(names):
+            raise InputError(f"the columns of an encoder are {quoted(names)}; expected one or more of different names")
 
     @staticmethod
     def infer(frame: pd.DataFrame, *, max_categories: int = 20) -> "Encoder":
@@ -243,22 +251,6 @@ class Encoder:
         numeric = (column for column in self.columns if isinstance(column, NumericColumn))
         return any(np.isnan(column.values(frame[column.name])).any() for column in numeric)
 
-    def to_json(self) -> str:
-        kinds = {kind: name for name, kind in _KINDS.items()}
-        columns = [{"kind": kinds[type(column)], **asdict(column)} for column in self.columns]
-        return json.dumps({"format": FORMAT, "columns": columns, "notes": self.notes}, indent=1, allow_nan=False)
-
-    @staticmethod
-    def from_json(text: str) -> "Encoder":
-        """Return the encoder that :meth:`to_json` wrote."""
-        try:
-            content = json.loads(text)
-            if content["format"] != FORMAT:
-                raise InputError(f"the encoder has format {content['format']!r}; this version of gar reads format {FORMAT}")
-            return Encoder(tuple(map(_column_from_json, content["columns"])), tuple(content["notes"]))
-        except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
-            raise InputError(f"this is no encoder written by gar ({type(error).__name__}: {error})") from error
-
     def _check(self, frame: pd.DataFrame) -> None:
         missing = [column.name for column in self.columns if column.name not in frame.columns]
         if missing:
@@ -314,11 +306,6 @@ def _categorical(name: str, words: pd.Series, rows: int, max_categories: int, no
             notes.add(remark, name)
     most_frequent = sorted(counts, key=lambda value: (-counts[value], value))[:max_categories]
     return CategoricalColumn(name=name, known=tuple(sorted(most_frequent)), other=other, missing=missing)
-
-
-def _column_from_json(content: dict[str, object]) -> EncodedColumn:
-    fields = {key: tuple(value) if isinstance(value, list) else value for key, value in content.items()}
-    return _KINDS[str(fields.pop("kind"))](**fields)  # type: ignore[arg-type]
 
 
 class EncodedFolds(NamedTuple):
