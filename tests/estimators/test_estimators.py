@@ -156,6 +156,20 @@ def test_early_stopping_keeps_a_network_from_overfitting() -> None:
     assert trained.score(x[train], y[train]) > 0.9
 
 
+@pytest.mark.parametrize("loss", ["gar", "mae", "mse", "huber"])
+@pytest.mark.parametrize("kind", [GARRegressor, GARRegressorCV])
+def test_an_outlying_feature_does_not_ruin_a_prediction(kind: type[GARRegressor | GARRegressorCV], loss: str) -> None:
+    """One feature of one row times 1000: the prediction stays within the labels' range and a quarter of its width."""
+    x, y = table()
+    more: dict[str, Any] = {} if kind is GARRegressor else QUICK_CV
+    bounded, free = (kind(loss, bound_predictions=bound, random_state=0, **more).fit(x, y) for bound in (True, False))
+    row = x[:1].copy()
+    row[:, np.argmax(np.abs(np.corrcoef(x.T, y)[:-1, -1]))] *= 1000.0
+    margin = 0.25 * (y.max() - y.min())
+    assert y.min() - margin <= bounded.predict(row)[0] <= y.max() + margin
+    assert not y.min() - margin <= free.predict(row)[0] <= y.max() + margin
+
+
 def test_every_row_is_put_aside_once() -> None:
     splits = GARRegressor()._splits(23, seed=0)
     assert sorted(len(valid) for _, valid in splits) == [5] * 5

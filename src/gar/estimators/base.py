@@ -103,7 +103,9 @@ def check_labels(labels: np.ndarray, names: Sequence[object]) -> None:
             raise InputError(f"target {name} is {known[0]:g} in all rows: there is nothing to learn; leave it out")
 
 
-def stack_data(rows: WeightedRows, splits: Sequence[Split] = (), *, scale_labels: bool = True) -> StackData:
+def stack_data(
+    rows: WeightedRows, splits: Sequence[Split] = (), *, scale_labels: bool = True, bound_predictions: bool = True
+) -> StackData:
     """Return a table in which every fold has its own merged rows, standardised with statistics of its training rows.
 
     Without splits there is one fold, which trains on all rows.
@@ -117,7 +119,8 @@ def stack_data(rows: WeightedRows, splits: Sequence[Split] = (), *, scale_labels
         if len(train) == 0:
             raise InputError(f"no row of fold {number} counts in training: all its sample_weight are zero")
     sample_weight = None if np.all(weight == 1) else weight
-    data = StackData(x, y, folds, sample_weight=sample_weight, scale_features=True, scale_labels=scale_labels)
+    scaled = {"scale_features": True, "scale_labels": scale_labels, "bound_predictions": bound_predictions}
+    data = StackData(x, y, folds, sample_weight=sample_weight, **scaled)
     for number, fold in enumerate(data.folds if splits else ()):
         if data.count_labelled(fold.valid) == 0:
             raise InputError(f"fold {number} has no validation row with a label and a weight; use fewer folds, or other splits")

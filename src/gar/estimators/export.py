@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from gar.errors import InputError
 from gar.estimators.base import NetworkRegressor
-from gar.stack import PeriodicFeatures, Scaling
+from gar.stack import BoundedScaling, PeriodicFeatures, Scaling
 
 _OPSET = 17
 _FLOAT, _DOUBLE = 1, 11  # onnx.TensorProto
@@ -73,7 +73,10 @@ class _Graph:
         value = self.add("Cast", value, to=_DOUBLE)
         if labels is None:
             return value
-        return self.add("Add", self.add("Mul", value, self.constant(labels.scale)), self.constant(labels.center))
+        value = self.add("Add", self.add("Mul", value, self.constant(labels.scale)), self.constant(labels.center))
+        if not isinstance(labels, BoundedScaling):
+            return value
+        return self.add("Min", self.add("Max", value, self.constant(labels.low)), self.constant(labels.high))
 
     def _inputs(self, features: Scaling | PeriodicFeatures | None) -> str:
         """Add the inputs of a network in single precision, scaled before they are rounded."""

@@ -37,6 +37,8 @@ class GARRegressor(NetworkRegressor):
         schedule: of the learning rate: ``"cosine"``, ``"multistep"`` or ``"constant"``.
         early_stopping: choose the epoch by validation rows; False trains on all rows for all epochs.
         validation_fraction: the part of the rows that a network puts aside for that.
+        bound_predictions: keep predictions within the range of the labels and a quarter of its width on both sides: a row with an
+            outlying feature could get any prediction otherwise. False lets a trend go on.
         n_networks: networks that are trained as one stack, and predict by their mean.
         loss_options: further arguments of the loss, such as ``{"delta": 0.5}`` for ``"huber"``.
         random_state: an integer makes a fit repeatable.
@@ -70,6 +72,7 @@ class GARRegressor(NetworkRegressor):
         early_stopping: bool = True,
         validation_fraction: float = 0.2,
         n_networks: int = 5,
+        bound_predictions: bool = True,
         loss_options: Mapping[str, Any] | None = None,
         random_state: Any = None,
         device: str = "auto",
@@ -88,6 +91,7 @@ class GARRegressor(NetworkRegressor):
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.n_networks = n_networks
+        self.bound_predictions = bound_predictions
         self.loss_options = loss_options
         self.random_state = random_state
         self.device = device
@@ -96,7 +100,8 @@ class GARRegressor(NetworkRegressor):
         """Train the networks. A weight of two equals two copies of a row; NaN in ``y`` is a missing label."""
         rows, seed, device = self._validated(X, y, sample_weight)
         rows = rows.merged()
-        data = encode_features(stack_data(rows, self._splits(len(rows.weight), seed)), self.encoding, seed=seed)
+        data = stack_data(rows, self._splits(len(rows.weight), seed), bound_predictions=self.bound_predictions)
+        data = encode_features(data, self.encoding, seed=seed)
         parameter = self.alpha if self.loss == "gar" else None
         numbers = np.arange(self.n_networks)
         folds = numbers % len(data.folds)

@@ -121,10 +121,12 @@ class GARRegressorCV(NetworkRegressor):
             which switch off uninformative inputs; None is standardised features alone; ``"auto"`` tries both.
         epochs: passes over the rows.
         cv: number of folds, a splitter of scikit-learn, or a list of (train, test) rows.
-        scoring: ``"pearson"``, ``"spearman"``, ``"r2"``, ``"mae"`` or ``"rmse"`` on the validation rows. The first three need five
+        scoring: ``"mae"``, ``"rmse"``, ``"pearson"``, ``"spearman"`` or ``"r2"`` on the validation rows. The last three need five
             of them in every fold; with fewer, ``"mae"`` is used with a warning.
         n_finalists: combinations that are trained for all epochs; None trains all of them.
         refit: ``"mean"`` of the winners of all folds, or ``"best"``.
+        bound_predictions: keep predictions within the range of the labels and a quarter of its width on both sides: a row with an
+            outlying feature could get any prediction otherwise. False lets a trend go on.
         preset: ``"paper"`` takes the paper's hyperparameters (SGD, its grids, networks and schedule) instead of those above.
         parameters: values to try of the parameter of a loss other than GAR; None is the grid with which the loss is registered.
         optimizer: ``"adamw"``, ``"adam"`` or ``"sgd"``.
@@ -167,9 +169,10 @@ class GARRegressorCV(NetworkRegressor):
         encoding: str | None = ESTIMATOR_PRESET["encoding"],
         epochs: int = ESTIMATOR_PRESET["epochs"],
         cv: Any = 5,
-        scoring: str = "pearson",
+        scoring: str = "mae",
         n_finalists: int | None = 4,
         refit: str = "mean",
+        bound_predictions: bool = True,
         preset: str | None = None,
         parameters: Sequence[float] | None = None,
         optimizer: str = ESTIMATOR_PRESET["optimizer"],
@@ -193,6 +196,7 @@ class GARRegressorCV(NetworkRegressor):
         self.scoring = scoring
         self.n_finalists = n_finalists
         self.refit = refit
+        self.bound_predictions = bound_predictions
         self.preset = preset
         self.parameters = parameters
         self.optimizer = optimizer
@@ -210,7 +214,7 @@ class GARRegressorCV(NetworkRegressor):
         """
         self._check_arguments()
         rows, seed, device = self._validated(X, y, sample_weight)
-        data = stack_data(rows, self._splits(rows, seed), scale_labels=self.preset is None)
+        data = self._stack_data(rows, self._splits(rows, seed))
         self.scoring_ = self._supported_scoring(data)
         tables = self._encode(data, seed)
         rungs = self._halve(tables, seed, device)
@@ -233,6 +237,9 @@ class GARRegressorCV(NetworkRegressor):
                 raise InputError(f"{name} is empty; give at least one value to try")
         if self.n_finalists is not None and self.n_finalists < 1:
             raise InputError(f"n_finalists={self.n_finalists} leaves nothing to train; use 1 or more, or None for all")
+
+    def _stack_data(self, rows: WeightedRows, splits: Sequence[Split] = ()) -> StackData:
+        return stack_data(rows, splits, scale_labels=self.preset is None, bound_predictions=self.bound_predictions)
 
     def _splits(self, rows: WeightedRows, seed: int) -> list[Split]:
         """Return shuffled folds for an integer ``cv``; a splitter or a list of splits is used as it is."""
@@ -363,6 +370,6 @@ class GARRegressorCV(NetworkRegressor):
 
     def _refit(self, best: Candidate, epochs: np.ndarray, rows: WeightedRows, seed: int, device: torch.device) -> None:
         """Train one network on all rows with the best combination, for the median of the epochs that were best on the folds."""
-        data = encode_features(stack_data(rows, scale_labels=self.preset is None), best.encoding, seed=seed)
+        data = encode_features(self._stack_data(rows), best.encoding, seed=seed)
         _, history = self._train_stack(data, [best], [0], seed, device, keep_final=True, epochs=int(np.median(epochs)) + 1)
         self._set_networks(history.final, data.folds)

@@ -1,6 +1,6 @@
 """The data of a stack: features, labels, and for every fold its training, validation and test rows."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,6 +45,33 @@ class Scaling:
     def undo(self, values: Tensor) -> Tensor:
         """Return scaled values ``(..., columns)`` to the units of the table."""
         return values * self.scale.to(values) + self.center.to(values)
+
+
+@dataclass(frozen=True)
+class BoundedScaling(Scaling):
+    """A scaling of labels that keeps predictions within the range of known labels and a quarter of its width on both sides.
+
+    A network is linear far outside of what it was trained on: one outlying feature of one row can give a prediction that is off by
+    any factor.
+    """
+
+    low: Tensor
+    high: Tensor
+
+    @staticmethod
+    def of_labels(values: Tensor, weight: Tensor | None = None) -> "BoundedScaling":
+        """Return the scaling and bounds for labels ``(rows, targets)``; NaN are ignored."""
+        scaling = Scaling.of(values, weight)
+        low, high = values.nan_to_num(torch.inf).amin(0), values.nan_to_num(-torch.inf).amax(0)
+        margin = BOUND_MARGIN * (high - low)
+        return BoundedScaling(scaling.center, scaling.scale, low - margin, high + margin)
+
+    def undo(self, values: Tensor) -> Tensor:
+        return super().undo(values).clamp(self.low.to(values), self.high.to(values))
+
+
+BOUND_MARGIN = 0.25
+"""The part of the labels' width by which predictions may leave their range."""
 
 
 def proper_scale(deviation: Tensor, mean: Tensor, constant: float = 1.0) -> Tensor:
@@ -130,6 +157,7 @@ class StackData:
         sample_weight: how often each row counts, in training and in metrics, ``(rows,)``.
         scale_features: standardise features in each fold with statistics of its own training rows.
         scale_labels: standardise labels in the same way.
+        bound_predictions: with scaled labels, keep predictions near their range (:class:`BoundedScaling`).
 
     Tensors keep their precision; training converts them to its own.
 
@@ -148,6 +176,7 @@ class StackData:
         sample_weight: ArrayLike | Tensor | None = None,
         scale_features: bool = False,
         scale_labels: bool = False,
+        bound_predictions: bool = False,
     ) -> None:
         self.x, self.y = _matrix(x, "x"), _matrix(y, "y")
         self.sample_weight = None if sample_weight is None else _matrix(sample_weight, "sample_weight").squeeze(-1)
@@ -155,7 +184,8 @@ class StackData:
         if not folds:
             raise InputError("folds is empty; pass at least one (train, valid, test) of row indices")
         plain = [_as_fold(fold, index, len(self.x)) for index, fold in enumerate(folds)]
-        self.folds = tuple(self._scaled(fold, scale_features, scale_labels) for fold in plain)
+        of_labels = (BoundedScaling.of_labels if bound_predictions else Scaling.of) if scale_labels else None
+        self.folds = tuple(self._scaled(fold, scale_features, of_labels) for fold in plain)
         if len({_periodic_count(fold) for fold in self.folds}) > 1:
             raise InputError(
                 "folds differ in their number of periodic features, and so in network inputs; give all the same number"
@@ -192,7 +222,7 @@ class StackData:
         y = y if fold.labels is None else fold.labels.apply(y)
         return x.to(like), y.to(like)
 
-    def _scaled(self, fold: Fold, features: bool, labels: bool) -> Fold:
+    def _scaled(self, fold: Fold, features: bool, of_labels: Callable[[Tensor, Tensor | None], Scaling] | None) -> Fold:
         train = torch.from_numpy(fold.train)
         weight = None if self.sample_weight is None else self.sample_weight[train]
         by_x = (
@@ -200,7 +230,7 @@ class StackData:
             if features and fold.features is None
             else fold.features
         )
-        by_y = Scaling.of(self.y[train], weight) if labels and fold.labels is None else fold.labels
+        by_y = of_labels(self.y[train], weight) if of_labels is not None and fold.labels is None else fold.labels
         return Fold(fold.train, fold.valid, fold.test, by_x, by_y)
 
     def _check_values(self) -> None:

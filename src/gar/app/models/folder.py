@@ -4,7 +4,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from gar.app.tables import Encoder
 from gar.errors import InputError
 from gar.estimators.base import fold_predictions
 from gar.files import write_whole
-from gar.stack import Layout, Scaling, StackedMLP
+from gar.stack import BoundedScaling, Layout, Scaling, StackedMLP
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,9 +94,8 @@ class TableModel(Model):
         tensors = {"networks": self.networks.weights.contiguous()}
         for name in _SCALINGS:
             scalings = [scaling for scaling in getattr(self, name) if scaling is not None]
-            if scalings:
-                tensors[f"{name}.center"] = torch.stack([scaling.center for scaling in scalings])
-                tensors[f"{name}.scale"] = torch.stack([scaling.scale for scaling in scalings])
+            for part in _parts(scalings):
+                tensors[f"{name}.{part}"] = torch.stack([getattr(scaling, part) for scaling in scalings])
         return NetworksDescription(network=self.networks.layout, **shared), tensors
 
 
@@ -157,16 +156,29 @@ def _restored_networks(text: str, tensors: Mapping[str, Tensor]) -> TableModel:
     widths = {"features": len(encoders[0].feature_names), "labels": len(targets)}
     if len(layout.sizes) < 2 or min(layout.sizes) < 1 or (layout.sizes[0], layout.sizes[-1]) != tuple(widths.values()):
         raise ValueError(f"layers of {layout.sizes} for {widths['features']} features and {widths['labels']} targets")
-    scaled = [name for name in _SCALINGS if f"{name}.center" in tensors]
-    shapes = {f"{name}.{part}": (len(encoders), widths[name]) for name in scaled for part in ("center", "scale")}
+    kinds = {name: _kind(name, tensors) for name in _SCALINGS}
+    shapes = {f"{name}.{part.name}": (len(encoders), widths[name]) for name, kind in kinds.items() if kind for part in fields(kind)}
     _check_tensors(tensors, {"networks": (len(encoders), layout.length), **shapes})
-    scalings = {name: _scalings(name, tensors) if name in scaled else [None] * len(encoders) for name in _SCALINGS}
+    scalings = {name: _scalings(name, kind, tensors) if kind else [None] * len(encoders) for name, kind in kinds.items()}
     networks = StackedMLP(layout, tensors["networks"])
     return TableModel(networks=networks, encoders=encoders, targets=targets, about=description.about, **scalings)
 
 
-def _scalings(name: str, tensors: Mapping[str, Tensor]) -> list[Scaling | None]:
-    return [Scaling(*pair) for pair in zip(tensors[f"{name}.center"], tensors[f"{name}.scale"], strict=True)]
+def _parts(scalings: Sequence[Scaling]) -> list[str]:
+    """Return the names of the tensors of scalings, which are all of one kind."""
+    return [field.name for field in fields(scalings[0])] if scalings else []
+
+
+def _kind(name: str, tensors: Mapping[str, Tensor]) -> type[Scaling] | None:
+    """Return the kind of the scalings of this name, by the tensors that are there."""
+    if f"{name}.center" not in tensors:
+        return None
+    return BoundedScaling if f"{name}.low" in tensors else Scaling
+
+
+def _scalings(name: str, kind: type[Scaling], tensors: Mapping[str, Tensor]) -> list[Scaling | None]:
+    columns = [tensors[f"{name}.{part.name}"] for part in fields(kind)]
+    return [kind(*values) for values in zip(*columns, strict=True)]
 
 
 def _check_tensors(tensors: Mapping[str, Tensor], expected: Mapping[str, tuple[int, int]]) -> None:

@@ -330,7 +330,7 @@ def encode_folds(
         frame: the features.
         y: labels ``(rows, targets)``, NaN where one is missing.
         folds: row numbers ``(train, valid, test)`` of each fold.
-        scale_labels: standardise labels too.
+        scale_labels: standardise labels too, and keep predictions near their range.
     """
     from gar.stack import StackData
 
@@ -342,7 +342,7 @@ def encode_folds(
         x, parts = np.concatenate(blocks), _consecutive(parts)
     else:
         rows, x = np.arange(len(frame)), encoders[0].transform(frame)
-    data = StackData(x, np.asarray(y)[rows], parts, scale_features=True, scale_labels=scale_labels)
+    data = StackData(x, np.asarray(y)[rows], parts, scale_features=True, scale_labels=scale_labels, bound_predictions=scale_labels)
     return EncodedFolds(data, encoders, rows)
 
 
