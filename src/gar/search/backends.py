@@ -6,6 +6,8 @@ another worker. Records are written by the process that calls :func:`gar.search.
 
 import logging
 import os
+import threading
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -14,6 +16,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 import joblib
+from joblib.parallel import get_active_backend
 
 from gar.errors import InputError
 
@@ -21,6 +24,7 @@ CLUSTERS = ("dask", "ray")
 """Backends that may extend over several hosts."""
 
 _CONNECT_SECONDS = 20.0  # how long to wait for a scheduler to answer
+_WATCH_SECONDS = 1.0  # how often a worker looks whether its parent is there
 
 
 class Backend(NamedTuple):
@@ -79,6 +83,27 @@ def parallel_backend(backend: str | None = None, *, address: str | None = None, 
             CURRENT.reset(token)
 
 
+def end_with_parent() -> dict[str, Any]:
+    """Return joblib's options for worker processes that end with this process, however it ends: killed, it cannot end them.
+
+    Processes of loky would compute on to the end of their task, and then wait five minutes for another. Clusters end their own, and
+    an initializer that the user has set in ``joblib.parallel_config`` is left in its place.
+    """
+    current = getattr(get_active_backend()[0], "backend_kwargs", {})
+    return {} if "initializer" in current else {"initializer": _watch_parent, "initargs": (os.getpid(),)}
+
+
+def _watch_parent(parent: int) -> None:
+    threading.Thread(target=_exit_after, args=(parent,), daemon=True).start()
+
+
+def _exit_after(parent: int) -> None:
+    """End this process, whatever it is at, once its parent has ended. Asking every second costs nothing that can be measured."""
+    while os.getppid() == parent:
+        time.sleep(_WATCH_SECONDS)
+    os._exit(1)
+
+
 def _opened(backend: str, address: str | None, workers: int) -> AbstractContextManager[Backend]:
     if backend == "dask":
         return _dask(address, workers)
@@ -101,7 +126,8 @@ def _dask(address: str | None, workers: int) -> Iterator[Backend]:
         return
     where: dict[str, Any] = {"address": address, "timeout": _CONNECT_SECONDS}
     if address is None:
-        where = {"n_workers": _cores(workers), "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": logging.ERROR}
+        loopback = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}  # a cluster of this machine listens to no other
+        where = {"n_workers": _cores(workers), "threads_per_worker": 1, "silence_logs": logging.ERROR, **loopback}
     try:
         client = distributed.Client(**where, set_as_default=False)
     except (OSError, ValueError) as error:
@@ -137,7 +163,7 @@ def _ray(address: str | None, workers: int) -> Iterator[Backend]:
         if address is None:
             where = {"address": "local", "num_cpus": _cores(workers), "include_dashboard": False}
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), nullcontext() if address else _ray_on_loopback(ray):
                 warnings.simplefilter("ignore")
                 ray.init(**where, log_to_driver=False, logging_level="ERROR")
         except (ConnectionError, ValueError, RuntimeError) as error:
@@ -149,3 +175,18 @@ def _ray(address: str | None, workers: int) -> Iterator[Backend]:
     finally:
         if starts_ray:
             ray.shutdown()
+
+
+@contextmanager
+def _ray_on_loopback(ray: Any) -> Iterator[None]:
+    """Let a Ray that is started in this context listen to this machine alone.
+
+    It takes 127.0.0.1 as the address of a node, and then binds to nothing else, only where it has no clusters: by default on
+    Windows and macOS. ``ray.init`` has no argument for it, and puts another address in the place of a loopback one.
+    """
+    constants = ray._private.ray_constants
+    before, constants.ENABLE_RAY_CLUSTER = constants.ENABLE_RAY_CLUSTER, False
+    try:
+        yield
+    finally:
+        constants.ENABLE_RAY_CLUSTER = before
