@@ -1,11 +1,12 @@
 """Exchange between processes, by torch.distributed: what losses of a joined batch need."""
 
 import zlib
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from gar.errors import InputError
 
@@ -35,10 +36,9 @@ def world_size(group: "ProcessGroup") -> int:
 
 def gather(values: Tensor, group: "ProcessGroup") -> Tensor:
     """Return ``values`` of every rank, stacked along a new first dimension, equal on all ranks. One collective call."""
-    values = values.contiguous()
-    gathered = [torch.empty_like(values) for _ in range(world_size(group))]
-    torch.distributed.all_gather(gathered, values, group=handle(group))
-    return torch.stack(gathered)
+    gathered = values.new_empty(world_size(group), *values.shape)
+    torch.distributed.all_gather(list(gathered.unbind()), values.contiguous(), group=handle(group))
+    return gathered
 
 
 class Agreement:
@@ -57,6 +57,7 @@ class Agreement:
     def __init__(self, group: "ProcessGroup", like: object) -> None:
         check_group(group)
         self._group, self._device = group, like.device if isinstance(like, Tensor) else None
+        self._key: Any = torch.distributed.group.WORLD if isinstance(group, str) else group
         self._is_sent = False
 
     def __enter__(self) -> Self:
@@ -79,17 +80,13 @@ class Agreement:
     def _exchanged(self, mark: int, values: Tensor) -> Tensor | None:
         """Return the values of all ranks, or None if a rank has refused or has another layout."""
         self._is_sent = True
-        group = torch.distributed.group.WORLD if isinstance(self._group, str) else self._group
-        capacity = _CAPACITY.get(group, _SMALLEST)
-        message = torch.zeros(1 + capacity, dtype=torch.float64, device=values.device)
-        message[0] = mark
-        message[1 : 1 + len(values)] = values[:capacity]
-        found = gather(message, self._group)
+        size, capacity = values.numel(), _CAPACITY.get(self._key, _SMALLEST)
+        found = gather(pad(values.double(), (1, capacity - size), value=mark), self._group)  # cuts off what is too long
         if set(found[:, 0].tolist()) != {mark} or mark == _REFUSED:
             return None
-        if len(values) <= capacity:
-            return found[:, 1 : 1 + len(values)]
-        _CAPACITY[group] = len(values)
+        if size <= capacity:
+            return found[:, 1 : 1 + size]
+        _CAPACITY[self._key] = size
         return gather(values.double(), self._group)
 
     def _statements(self, own: str) -> list[str]:

@@ -3,10 +3,12 @@
 It is imported on first use, since what hides it from torch.compile is slow to import.
 """
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,7 +17,7 @@ from gar.errors import InputError
 from gar.functional.formulas import Number
 from gar.functional.gar import GARFunction
 from gar.functional.moments import Moments, as_table, merge
-from gar.validation import check_labels, check_tensor, needs_derivative
+from gar.validation import check_labels, check_tensor, needs_derivative, on_accelerator
 
 if TYPE_CHECKING:
     from gar.distributed import ProcessGroup
@@ -53,19 +55,27 @@ class _GroupExchange:
 
     def merged(self, local: Moments) -> Moments:
         """Return the moments of the joined batch: one exchange of nine values a column, merged in double precision."""
-        merged = merge(Moments(*self._gathered(as_table(local)).unbind(1)))
-        return Moments(*map(float, merged)) if isinstance(local.error, float) else merged
+        if not (isinstance(local.mean_target, float) and math.isfinite(local.mean_target)):  # else all labels are finite
+            self._check_labels()
+        found = self._gathered(as_table(local))
+        if on_accelerator(found):
+            return merge(Moments(*found.unbind(1)))
+        with np.errstate(all="ignore"):  # what is not finite shows in the result
+            merged = merge(Moments(*found.numpy().swapaxes(0, 1)))  # numpy is quicker with so few numbers
+        return Moments(*map(float if isinstance(local.error, float) else torch.from_numpy, merged))
 
     def joined(self, sums: list[Number]) -> list[Number]:
         """Return sums over the columns of all ranks."""
+        self._check_labels()
         found = self._gathered(torch.stack([torch.as_tensor(one) for one in sums])).sum(0)
         return list(found if isinstance(sums[0], Tensor) else found.numpy())
 
-    def _gathered(self, numbers: Tensor) -> Tensor:
-        """Return ``numbers`` of all ranks. Labels that came this far have not been looked at yet."""
+    def _check_labels(self) -> None:
         if self._refuse_bad_labels:
             check_labels(self._target)
-        layout = f"{len(numbers)} sums of models and targets {tuple(numbers.shape[1:])}"
+
+    def _gathered(self, numbers: Tensor) -> Tensor:
+        layout = f"{numbers.shape[0]} sums of models and targets {tuple(numbers.shape[1:])}"
         return self._agreement.gather(numbers.flatten(), layout).reshape(-1, *numbers.shape)
 
 
@@ -92,9 +102,9 @@ def join_rows(
         flat = [table.movedim(axis, 0).flatten(1) if table.ndim > 1 else table.unsqueeze(1) for table in given]
         dtype = _common_dtype(given)
         rows = torch.cat([table.to(dtype) for table in flat], 1)
-        shapes = [None if table is None else (*table.shape[:axis], *table.shape[axis + 1 :]) for table in tables]
-        found = agreement.gather(rows.new_tensor([len(rows)], dtype=torch.float64), f"rows of shapes {shapes} and {dtype}")
-    joined: Tensor = _JoinedRows.apply(rows, [int(size) for size in found], group)  # type: ignore[no-untyped-call]
+        others = [None if table is None else (*table.shape[:axis], *table.shape[axis + 1 :]) for table in tables]
+        found = agreement.gather(rows.new_tensor([len(rows)], dtype=torch.float64), f"rows of shapes {others} and {dtype}")
+    joined: Tensor = _JoinedRows.apply(rows, found[:, 0].long().tolist(), group)  # type: ignore[no-untyped-call]
     parts = iter(zip(given, torch.split(joined, [table.shape[1] for table in flat], 1), strict=True))
     return tuple(None if table is None else _unflattened(*next(parts), axis) for table in tables)
 
@@ -119,6 +129,8 @@ class _JoinedRows(torch.autograd.Function):
     def forward(ctx: Any, rows: Tensor, sizes: list[int], group: "ProcessGroup") -> Tensor:
         first = sum(sizes[: torch.distributed.get_rank(handle(group))])
         ctx.mine, ctx.ranks = slice(first, first + len(rows)), len(sizes)
+        if len(set(sizes)) == 1:
+            return gather(rows, group).flatten(0, 1)
         padded = torch.nn.functional.pad(rows, (0, 0, 0, max(sizes) - len(rows)))  # a collective takes equal shapes only
         return torch.cat([part[:size] for part, size in zip(gather(padded, group), sizes, strict=True)])
 
