@@ -185,6 +185,23 @@ def test_workers_end_with_their_parent(
         end_group(process)
 
 
+@needs_proc
+def test_a_comparison_that_loses_a_worker_ends_with_one_sentence(tmp_path: Path) -> None:
+    process = long_comparison(tmp_path, "loky")
+    try:
+        wait_for_busy_workers(process, 2)
+        worker = next(pid for pid in living(process.pid) if pid != process.pid and processor_seconds(pid) > 4.0)
+        os.kill(worker, signal.SIGKILL)
+        error = process.communicate(timeout=PATIENCE)[1]
+        wait_for_death_of_group(process, 5.0)
+    finally:
+        end_group(process)
+    assert process.returncode == 2
+    assert "Traceback" not in error
+    assert error.splitlines()[-1].startswith("Error: a worker process was ended from outside")
+    assert "SIGKILL" in error.splitlines()[-1]
+
+
 def test_an_initializer_of_the_user_stays() -> None:
     with joblib.parallel_config(backend="loky", initializer=print):
         assert end_with_parent() == {}

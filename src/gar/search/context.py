@@ -18,6 +18,7 @@ from typing import Any, TextIO, TypeVar
 import joblib
 import numpy as np
 import torch
+from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 from gar.errors import InputError
 from gar.files import write_whole
@@ -102,6 +103,10 @@ def _do_nothing() -> None:
     """Do nothing: a worker that was sent this function has imported all that training needs."""
 
 
+class WorkerError(OSError):
+    """A worker process was lost, and with it the chunk that it was at."""
+
+
 class WorkerPool:
     """Worker pool: this process, or joblib workers on the current parallel backend, which take one task after another.
 
@@ -152,6 +157,12 @@ class WorkerPool:
         try:
             for result in results:  # noqa: UP028  ('yield from' would close them here, and not below)
                 yield result
+        except TerminatedWorkerError as error:
+            codes = next((line for line in str(error).splitlines() if "exit codes" in line), "their exit codes are unknown")
+            raise WorkerError(
+                f"a worker process was ended from outside, perhaps for want of memory ({codes}); use fewer workers. Run the same "
+                "again to go on: what was recorded is kept"
+            ) from error
         finally:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # that results get lost, which is the purpose
