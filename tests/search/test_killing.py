@@ -13,8 +13,8 @@ import joblib
 import numpy as np
 import pytest
 
-from gar.search.backends import end_with_parent
 from gar.stack import train
+from gar.workers import end_with_parent
 from tests.search.problem import LONG, assert_same, many_models, record_files, recorded_models, search, small_data, start
 
 PATIENCE = 60.0
@@ -200,6 +200,27 @@ def test_a_comparison_that_loses_a_worker_ends_with_one_sentence(tmp_path: Path)
     assert "Traceback" not in error
     assert error.splitlines()[-1].startswith("Error: a worker process was ended from outside")
     assert "SIGKILL" in error.splitlines()[-1]
+
+
+@needs_proc
+def test_workers_end_that_have_just_been_started(tmp_path: Path) -> None:
+    """They watch their parent before they import what takes seconds."""
+    process = long_comparison(tmp_path, "loky")
+    try:
+        end = time.monotonic() + PATIENCE
+        while len(living(process.pid)) < 4:  # the process itself, two workers, and the one that ends their resources
+            assert time.monotonic() < end
+            time.sleep(0.001)
+        process.kill()
+        process.wait(PATIENCE)
+        wait_for_death_of_group(process, 5.0)
+    finally:
+        end_group(process)
+
+
+def test_workers_watch_before_they_import_torch() -> None:
+    code = "import sys, gar.workers; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=PATIENCE).returncode == 0
 
 
 def test_an_initializer_of_the_user_stays() -> None:

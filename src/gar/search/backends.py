@@ -6,8 +6,6 @@ another worker. Records are written by the process that calls :func:`gar.search.
 
 import logging
 import os
-import threading
-import time
 import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -16,7 +14,6 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 import joblib
-from joblib.parallel import get_active_backend
 
 from gar.errors import InputError
 
@@ -24,7 +21,6 @@ CLUSTERS = ("dask", "ray")
 """Backends that may extend over several hosts."""
 
 _CONNECT_SECONDS = 20.0  # how long to wait for a scheduler to answer
-_WATCH_SECONDS = 1.0  # how often a worker looks whether its parent is there
 
 
 class Backend(NamedTuple):
@@ -81,27 +77,6 @@ def parallel_backend(backend: str | None = None, *, address: str | None = None, 
             yield
         finally:
             CURRENT.reset(token)
-
-
-def end_with_parent() -> dict[str, Any]:
-    """Return joblib's options for worker processes that end with this process, however it ends: killed, it cannot end them.
-
-    Processes of loky would compute on to the end of their task, and then wait five minutes for another. Clusters end their own, and
-    an initializer that the user has set in ``joblib.parallel_config`` is left in its place.
-    """
-    current = getattr(get_active_backend()[0], "backend_kwargs", {})
-    return {} if "initializer" in current else {"initializer": _watch_parent, "initargs": (os.getpid(),)}
-
-
-def _watch_parent(parent: int) -> None:
-    threading.Thread(target=_exit_after, args=(parent,), daemon=True).start()
-
-
-def _exit_after(parent: int) -> None:
-    """End this process, whatever it is at, once its parent has ended. Asking every second costs nothing that can be measured."""
-    while os.getppid() == parent:
-        time.sleep(_WATCH_SECONDS)
-    os._exit(1)
 
 
 def _opened(backend: str, address: str | None, workers: int) -> AbstractContextManager[Backend]:

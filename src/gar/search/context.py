@@ -23,8 +23,9 @@ from joblib.externals.loky.process_executor import TerminatedWorkerError
 from gar.errors import InputError
 from gar.files import write_whole
 from gar.registry import METRICS
-from gar.search.backends import CURRENT, end_with_parent, parallel_backend
+from gar.search.backends import CURRENT, parallel_backend
 from gar.stack import SPLITS
+from gar.workers import end_with_parent
 
 T = TypeVar("T")
 
