@@ -163,7 +163,7 @@ def _download(url: str, part: Path, patience: Patience, progress: Progress | Non
             receive = HTTPDownloader(chunk_size=_BLOCK, timeout=patience.silence, headers=headers, hooks={"response": sink.begin})
             try:
                 receive(url, sink, None)
-                if sink.total in (None, sink.size) and not sink.is_late:
+                if sink.total == sink.size or (sink.total is None and not sink.is_late):
                     return
             except (HTTPError, ChunkedEncodingError) as error:
                 answer = sink.response
