@@ -18,7 +18,7 @@ PAPER = SOURCE.parents[1] / "reproduction" / "gar_reproduction"
 FILES = sorted(SOURCE.rglob("*.py"))
 LAYERS = (
     {"errors"},
-    {"distributed", "files", "registry", "statistics"},
+    {"distributed", "files", "pickles", "registry", "statistics", "workers"},
     {"validation"},
     {"functional"},
     {"accumulation", "losses", "metrics"},

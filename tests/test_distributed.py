@@ -168,26 +168,29 @@ def test_shards_in_single_precision(two: Ranks) -> None:
     torch.testing.assert_close(torch.cat([slopes for _, slopes in results]), leaf.grad, rtol=1e-2, atol=1e-5)
 
 
-def step_and_count(rank: int, world: int, rows: int) -> tuple[list[str], int, list[str], int]:
-    """What the loss alone sends, and what a whole step under DDP does."""
-    net = DistributedDataParallel(nn.Linear(3, 1).double())
-    x, y = torch.randn(rows, 3, dtype=torch.float64), torch.randn(rows, 1, dtype=torch.float64)
-    pred = net(x)
-    with Traffic() as by_loss:
-        value = GARLoss(process_group="world")(pred, y)
-    with Traffic() as by_backward:
-        value.backward()
-    return by_loss.calls, by_loss.bytes, by_backward.calls, by_backward.bytes
+def step_and_count(rank: int, world: int, rows: int, targets: int) -> list[tuple[int, int, list[str], int]]:
+    """What the loss alone sends, and what the rest of a step under DDP does: in three steps, of a group that has sent nothing."""
+    net = DistributedDataParallel(nn.Linear(3, targets).double())
+    x, y = torch.randn(rows, 3, dtype=torch.float64), torch.randn(rows, targets, dtype=torch.float64)
+    loss, found = GARLoss(process_group=torch.distributed.new_group()), []
+    for _ in range(3):
+        pred = net(x)
+        with Traffic() as by_loss:
+            value = loss(pred, y)
+        with Traffic() as by_backward:
+            value.backward()
+        found.append((len(by_loss.calls), by_loss.bytes, by_backward.calls, by_backward.bytes))
+    return found
 
 
 @pytest.mark.parametrize("rows", [20, 20000])
 def test_what_is_sent_does_not_grow_with_the_batch(two: Ranks, rows: int) -> None:
-    """Nine numbers for the loss; the backward pass sends what DDP always does, the four gradients."""
-    for calls, sent, later, sent_later in two.run(step_and_count, rows):
-        assert len(calls) == 1
-        assert sent == 9 * 8
-        assert later == ["allreduce_"]
-        assert sent_later == 4 * 8
+    """Nine numbers for each target and one for all; the backward pass sends what DDP always does, the gradients."""
+    for steps in two.run(step_and_count, rows, 1):
+        assert steps == [(1, 10 * 8, ["allreduce_"], 4 * 8)] * 3
+    for first, *later in two.run(step_and_count, rows, 5):
+        assert first[0] == 2  # the ranks learn that each has five targets
+        assert later == [(1, 46 * 8, ["allreduce_"], 20 * 8)] * 2
 
 
 def in_parts(rank: int, world: int, name: str, size: int) -> tuple[Tensor, Tensor, list[str]]:
@@ -310,7 +313,7 @@ def test_a_bad_label_is_an_error_on_all_ranks(ranks: Ranks, bad: float, options:
     *others, own = ranks.run(one_bad_number, "target", bad, options)
     assert "target has 1 NaN or infinite of 12 values" in own
     for message in others:
-        assert "labels of another process hold NaN or infinite values" in message
+        assert message == f"process {len(others)} refused its batch: {own}"
         assert "nan_policy='omit'" in message
 
 
@@ -322,6 +325,95 @@ def test_what_is_no_bad_label(two: Ranks, options: dict[str, Any]) -> None:
     assert two.run(one_bad_number, "target", torch.nan, {**options, "nan_policy": "propagate"}) == ["no error: nan"] * 2
     left_out = two.run(one_bad_number, "target", torch.nan, {**options, "nan_policy": "omit"})
     assert left_out[0] == left_out[1] != "no error: nan"
+
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "shape": ({"pred": torch.randn(6, 1)}, "pred has shape (6, 1), target (6, 2)"),
+    "rows": ({"target": torch.randn(5, 2)}, "target (5, 2)"),
+    "type": ({"pred": torch.ones(6, 2, dtype=torch.int64)}, "pred has dtype torch.int64"),
+    "kind": ({"pred": [1.0]}, "pred is a list"),
+    "weight": ({"sample_weight": -torch.ones(6)}, "sample_weight contains -1.0"),
+    "shape of the weight": ({"sample_weight": torch.ones(7)}, "sample_weight has shape (7,)"),
+    "mask": ({"mask": torch.ones(6)}, "mask has dtype torch.float32"),
+    "gradient": ({"target": torch.randn(6, 2, requires_grad=True)}, "target.detach()"),
+    "targets": ({"pred": torch.randn(6, 3), "target": torch.randn(6, 3)}, "process {last} has 9 sums of models and targets (3,)"),
+    "one target": ({"pred": torch.randn(6), "target": torch.randn(6)}, "process {last} has 9 sums of models and targets ()"),
+    "models": (
+        {"pred": torch.randn(4, 6, 2), "target": torch.randn(4, 6, 2), "sample_weight": None, "mask": None},
+        "models and targets (4, 2)",
+    ),
+}
+
+
+def one_wrong_batch(rank: int, world: int, wrong: dict[str, Any]) -> list[str]:
+    """Return what each rank hears of a loss, and of its components; the last one has a wrong batch. Afterwards all is well."""
+    batch = {"pred": torch.randn(6, 2), "target": torch.randn(6, 2), "sample_weight": torch.ones(6), "mask": torch.ones(6) > 0}
+    loss, mine = GARLoss(process_group="world"), batch | wrong if rank == world - 1 else batch
+    messages = [refusal(lambda: loss(**mine))]
+    if not isinstance(wrong.get("target"), Tensor) or not wrong["target"].requires_grad:  # components have no gradient
+        messages.append(refusal(lambda: loss.components_of(**mine)))
+    assert loss(**batch).isfinite()
+    return messages
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_batch_is_an_error_on_all_ranks(ranks: Ranks, name: str) -> None:
+    """Each with the reason, and with other shapes, which give messages of other sizes."""
+    wrong, reason = WRONG[name]
+    for messages in ranks.run(one_wrong_batch, wrong):
+        for message in messages:
+            assert reason.format(last=ranks.world - 1) in message
+
+
+WRONG_ROWS: dict[str, tuple[dict[str, Any], str]] = {
+    "labels": ({"target": torch.randn(5, 2)}, "target (5, 2)"),
+    "kind": ({"features": None}, "features is a NoneType"),
+    "weight": ({"sample_weight": -torch.ones(6)}, "sample_weight contains -1.0"),
+    "mask": ({"mask": torch.ones(6)}, "mask has dtype torch.float32"),
+    "no mask": ({"mask": None}, "has rows of shapes [(3,), (2,), (), None"),
+    "width": ({"features": torch.randn(6, 4)}, "has rows of shapes [(4,), (2,), (), ()"),
+    "type": ({"features": torch.randn(6, 3).double()}, "torch.float64"),
+}
+
+
+def one_wrong_table(rank: int, world: int, name: str, wrong: dict[str, Any]) -> str:
+    batch = {"features": torch.randn(6, 3), "target": torch.randn(6, 2), "sample_weight": torch.ones(6), "mask": torch.ones(6) > 0}
+    mine = batch | wrong if rank == world - 1 else batch
+    loss = LOSSES[name]("world")
+
+    def value(features: Any, target: Any, **more: Any) -> Tensor:
+        return loss(features, target, **more) if name == "rnc" else loss(torch.zeros_like(target), target, features, **more)
+
+    message = refusal(lambda: value(**mine))
+    assert value(**batch).isfinite()
+    return message
+
+
+@pytest.mark.parametrize("wrong", WRONG_ROWS)
+@pytest.mark.parametrize("name", ["ranksim", "rnc", "conr"])
+def test_wrong_features_are_an_error_on_all_ranks(two: Ranks, name: str, wrong: str) -> None:
+    changed, reason = WRONG_ROWS[wrong]
+    assert all(reason in message for message in two.run(one_wrong_table, name, changed))
+
+
+def one_wrong_part(rank: int, world: int) -> list[str]:
+    """Return what each rank hears if one of them has a label too few, or a column too many."""
+    net, loss = DistributedDataParallel(nn.Linear(3, 1)), GARLoss(process_group="world")
+    x, y = torch.randn(9, 3), torch.randn(9, 1)
+    labels, columns = (y[:8], torch.randn(9, 4)) if rank else (y, x)
+    messages = [refusal(lambda: backward_in_parts(net, loss, x, labels, size=4))]
+    try:
+        messages.append(refusal(lambda: backward_in_parts(net, loss, columns, y, size=4)))
+    except RuntimeError as error:  # of the network itself
+        messages.append(str(error))
+    assert backward_in_parts(net, loss, x, y, size=4).isfinite()
+    return messages
+
+
+def test_a_wrong_part_is_an_error_on_all_ranks(two: Ranks) -> None:
+    for labels, columns in two.run(one_wrong_part):
+        assert "x and target have [8, 9] rows" in labels
+        assert "cannot be multiplied" in columns
 
 
 def parts_and_loss(rank: int, world: int, options: dict[str, Any], sizes: list[int]) -> tuple[dict[str, Tensor], Tensor, list[str]]:
@@ -405,7 +497,9 @@ def different_tables(rank: int, world: int) -> str:
 
 def test_ranks_that_pass_different_tables(two: Ranks) -> None:
     """All of them raise, and none waits for ever."""
-    assert all("[2, 3] values" in message for message in two.run(different_tables))
+    for message in two.run(different_tables):
+        assert "process 0 has rows of shapes [(2,), None]" in message
+        assert "process 1 has rows of shapes [(2,), ()]" in message
 
 
 def test_tables_of_different_lengths(two: Ranks) -> None:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from gar.distributed import Agreement
 from gar.errors import InputError, whole_number
 from gar.functional.custom_backward import with_custom_backward
 
@@ -43,7 +44,7 @@ def backward_in_parts(
     Args:
         model: its outputs are a tensor, or a tuple of them. With :class:`~torch.nn.parallel.DistributedDataParallel` gradients are
             averaged once, after the last part; ranks may have different numbers of parts. A loss with ``process_group`` is that
-            of all ranks.
+            of all ranks, which all raise if one of them cannot make its outputs.
         loss: called as ``loss(outputs, target)``. For a loss of features let the model return both, and write
             ``lambda out, y: ranksim(out[0], y, out[1])``.
         x: inputs with the rows in their first dimension; a tuple is several of them: ``model(*x)``.
@@ -68,12 +69,11 @@ def backward_in_parts(
         True
     """
     inputs = (x,) if isinstance(x, Tensor) else tuple(x)
-    parts = _part_slices(inputs, target, size)
-    device, random_states = inputs[0].device, []
-    batch = WholeBatch(loss)
+    batch, random_states = WholeBatch(loss), []
     # Without the wrapper the first pass sends nothing, so ranks may have different numbers of parts.
     bare = model.module if isinstance(model, DistributedDataParallel) else model
-    with torch.no_grad():
+    with _agreement_before(loss, target), torch.no_grad():
+        parts, device = _part_slices(inputs, target, size), inputs[0].device
         for rows in parts:
             random_states.append(_random_state(device))
             batch.add(bare(*(one[rows] for one in inputs)))
@@ -152,6 +152,12 @@ class WholeBatch:
 
 def _as_tuple(outputs: Output) -> tuple[Tensor, ...]:
     return (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
+
+
+def _agreement_before(loss: LossFunction, target: Tensor) -> AbstractContextManager[Any]:
+    """Let all ranks raise for what is wrong on one before a loss of all ranks, which has its ``process_group``, is evaluated."""
+    group = getattr(loss, "process_group", None)
+    return nullcontext() if group is None else Agreement(group, target)
 
 
 def _part_slices(inputs: tuple[Tensor, ...], target: Tensor, size: int) -> list[slice]:

@@ -362,9 +362,4 @@ def bad_labels(target: Tensor) -> int:
     return int((~torch.isfinite(target)).sum())
 
 
-def bad_labels_elsewhere() -> InputError:
-    """Return the error for a process whose own labels are finite."""
-    return InputError(f"labels of another process hold NaN or infinite values; remove them there, {_LET_PASS}")
-
-
 _LET_PASS = "use nan_policy='omit' to leave out missing (NaN) labels, or nan_policy='propagate' to let them through"

@@ -160,6 +160,7 @@ def bad_tables(folder: Path) -> None:
     (folder / "empty.csv").write_text("")
     (folder / "noise.parquet").write_bytes(os.urandom(1000))
     pd.DataFrame({"x": range(30), "y": [5.0] * 30}).to_csv(folder / "constant.csv", index=False)
+    pd.DataFrame({"x": range(30), "y": np.arange(30) * 1e160}).to_csv(folder / "huge.csv", index=False)
     claimed(folder / "bomb.xlsx", 2**31 + 12)
 
 
@@ -188,6 +189,7 @@ def test_what_cannot_be_compared_is_told_in_one_line(tmp_path: Path, arguments: 
         (["empty.csv", "-t", "y"], "empty.csv"),
         (["noise.parquet", "-t", "y"], "noise.parquet"),
         (["constant.csv", "-t", "y"], "nothing to learn"),
+        (["huge.csv", "-t", "y"], "target 'y' has the label 2.9e+161"),
         (["good.csv", "-t", "sex"], "expected numbers"),
         (["good.csv", "-t", "target", "--group", "sex"], "groups: 2, too few"),
         (["good.csv", "-t", "target", "--losses", "mae,rmse"], "'rmse'"),

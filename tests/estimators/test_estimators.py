@@ -1,5 +1,6 @@
 """The estimators as scikit-learn users meet them."""
 
+import copy
 import pickle
 from typing import Any
 
@@ -14,7 +15,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
+import gar
 from gar import GARRegressor, GARRegressorCV, InputError
+from gar.boosting import GARBoostRegressor
+from gar.pickles import VersionWarning
 from gar.registry import LOSSES
 
 QUICK_CV: dict[str, Any] = {
@@ -264,6 +268,22 @@ def test_scikit_learn_tools_take_it() -> None:
     assert clone(model).get_params().keys() == model.get_params().keys()
 
 
+@pytest.mark.parametrize("model", [GARRegressor(epochs=2), quick(), GARBoostRegressor()], ids=lambda model: type(model).__name__)
+def test_pickles_name_the_version_that_wrote_them(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No warning for a pickle or a copy of this version, and one sentence for those of others and of none."""
+    for own in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        assert vars(own).keys() == vars(model).keys()
+    monkeypatch.setattr("gar.pickles.__version__", "0.0.1")
+    written = pickle.dumps(model)
+    monkeypatch.undo()
+    with pytest.warns(
+        VersionWarning, match=rf"{type(model).__name__} was pickled by gar of version 0\.0\.1, and {gar.__version__} reads it"
+    ):
+        assert pickle.loads(written).get_params().keys() == model.get_params().keys()
+    with pytest.warns(VersionWarning, match="version unknown"):
+        clone(model).__setstate__(vars(model))
+
+
 def test_it_fits_the_diabetes_table() -> None:
     """As well as a linear model at least: R2 of 0.48 to 0.49 by five folds."""
     x, y = load_diabetes(return_X_y=True)
@@ -330,6 +350,12 @@ X, Y = table(30)
         (lambda: quick().fit(X, np.where(np.arange(30) < 2, Y, np.nan)), "has no validation row with a label"),
         (lambda: quick().fit(X, np.ones(30)), "target 0 is 1 in all rows"),
         (lambda: GARRegressor().fit(X, np.full((30, 1), np.nan)), "target 0 has no label at all"),
+        (
+            lambda: GARRegressor().fit(X, np.column_stack([Y, 1e160 * Y])),
+            r"target 1 has the label -?\d.\d+e\+16., .* divide",
+        ),
+        (lambda: quick().fit(X, 1e160 * Y), r"target 0 has the label -?\d.\d+e\+16."),
+        (lambda: quick().fit(1e160 * X, Y), r"x has a value of magnitude \d.\d+e\+160"),
         (lambda: GARRegressor(hidden_sizes="wide").fit(X, Y), "hidden_sizes='wide' is unknown"),
         (lambda: GARRegressor(batch_size=0).fit(X, Y), "batch_size=0"),
         (lambda: GARRegressor(alpha=-1.0).fit(X, Y), "alpha=-1"),

@@ -7,8 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from gar import GARRegressor, GARRegressorCV, InputError
+from gar.boosting import GARBoostRegressor
 from gar.estimators import export_onnx
 
 runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
@@ -46,3 +49,10 @@ def test_what_cannot_be_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(InputError, match=r"pip install 'gar\[onnx\]'"):
         export_onnx(model, tmp_path / "model.onnx")
     assert not (tmp_path / "model.onnx").exists()
+
+
+@pytest.mark.parametrize("model", [make_pipeline(StandardScaler(), GARRegressor()), GARBoostRegressor(), "model"])
+def test_other_models_cannot_be_exported(model: Any, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=rf"{type(model).__name__} cannot be written as ONNX; .*pipeline\[-1\].*booster"):
+        export_onnx(model, tmp_path / "model.onnx")
+    assert not list(tmp_path.iterdir())

@@ -1,6 +1,7 @@
 """Real clusters of two workers on this machine: the records of loky, and nothing lost with a worker that is killed."""
 
 import gc
+import ipaddress
 import os
 import signal
 import subprocess
@@ -41,7 +42,7 @@ class Cluster:
 def dask() -> Iterator[Cluster]:
     distributed = pytest.importorskip("distributed", reason="the extra 'dask' is not installed")
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as cluster,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=50) as cluster,
         distributed.Client(cluster) as client,
     ):
 
@@ -191,3 +192,26 @@ def test_package_that_is_missing(backend: str, package: str, monkeypatch: pytest
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(InputError, match=rf"pip install 'gar\[{backend}\]'"), parallel_backend(backend):
         pass
+
+
+LISTENERS = """
+import psutil, sys
+from gar.search import parallel_backend
+with parallel_backend(sys.argv[1], workers=1):
+    this = psutil.Process()
+    for process in [this, *this.children(recursive=True)]:
+        for one in process.net_connections("inet"):
+            if one.status == psutil.CONN_LISTEN:
+                print(one.laddr.ip)
+"""
+
+
+@pytest.mark.parametrize("backend", CLUSTERS)
+def test_a_cluster_that_is_started_here_listens_to_no_other_machine(backend: str) -> None:
+    """Neither its scheduler nor its workers nor a dashboard."""
+    pytest.importorskip("psutil", reason="looks for sockets with psutil")
+    pytest.importorskip({"dask": "distributed"}.get(backend, backend), reason=f"the extra {backend!r} is not installed")
+    done = subprocess.run([sys.executable, "-c", LISTENERS, backend], capture_output=True, text=True, check=True, timeout=120)
+    addresses = [ipaddress.ip_address(line.removeprefix("::ffff:")) for line in done.stdout.split()]
+    assert len(addresses) > 2
+    assert all(address.is_loopback for address in addresses), addresses

@@ -4,13 +4,17 @@ import os
 import random
 import signal
 import subprocess
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+import joblib
 import numpy as np
 import pytest
 
 from gar.stack import train
+from gar.workers import end_with_parent
 from tests.search.problem import LONG, assert_same, many_models, record_files, recorded_models, search, small_data, start
 
 PATIENCE = 60.0
@@ -43,6 +47,29 @@ def wait_for_death_of_group(process: subprocess.Popen[str], seconds: float) -> N
     while left := living(process.pid):
         assert time.monotonic() < end, f"processes {left} are left"
         time.sleep(0.01)
+
+
+def wait_for_busy_workers(process: subprocess.Popen[str], count: int) -> None:
+    """This many workers have computed for longer than it takes to start."""
+    end = time.monotonic() + PATIENCE
+    while sum(processor_seconds(pid) > 4.0 for pid in living(process.pid) if pid != process.pid) < count:
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def processor_seconds(pid: int) -> float:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def end_group(process: subprocess.Popen[str]) -> None:
+    for pid in living(process.pid):
+        os.kill(pid, signal.SIGKILL)
+    process.communicate()
 
 
 def assert_each_model_once(folder: Path, total: int) -> None:
@@ -85,7 +112,10 @@ def assert_same_records(one: Path, other: Path) -> None:
     assert tables[0] == tables[1]
 
 
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
+needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
+
+
+@needs_proc
 @pytest.mark.parametrize(("workers", "to_group"), [("1", False), ("2", False), ("2", True)])
 def test_interrupt_ends_quickly_and_keeps_records(tmp_path: Path, workers: str, to_group: bool) -> None:
     """Ctrl-C in a terminal reaches the whole group, ``kill -INT`` the one process."""
@@ -105,3 +135,95 @@ def test_interrupt_ends_quickly_and_keeps_records(tmp_path: Path, workers: str, 
     assert_same(search(small_data(), many_models(), LONG, records=tmp_path), train(small_data(), many_models(), LONG))
     assert [path.read_bytes() for path in done] == contents
     assert_each_model_once(tmp_path, 100)
+
+
+LONG_SEARCH = ("--workers", "3", "--chunk-size", "50", "--epochs", "100000")  # two chunks, of minutes, for three workers
+
+
+def long_search(folder: Path, backend: str) -> subprocess.Popen[str]:
+    return start(folder, *LONG_SEARCH, "--backend", backend)
+
+
+def long_comparison(folder: Path, backend: str) -> subprocess.Popen[str]:
+    pytest.importorskip("click", reason="the extra 'app' is not installed")
+    command = [sys.executable, "-m", "gar", "compare", "diabetes", "--losses", "gar", "--workers", "2", "--backend", backend]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        [*command, "--epochs", "20000", "--out", str(folder)],
+        env=environment,
+        start_new_session=True,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@needs_proc
+@pytest.mark.parametrize(
+    ("program", "backend", "number"),
+    [
+        (long_search, "loky", signal.SIGTERM),
+        (long_search, "loky", signal.SIGKILL),
+        (long_search, "multiprocessing", signal.SIGKILL),
+        (long_comparison, "loky", signal.SIGTERM),
+        (long_comparison, "loky", signal.SIGKILL),
+        (long_comparison, "dask", signal.SIGKILL),
+    ],
+)
+def test_workers_end_with_their_parent(
+    tmp_path: Path, program: Callable[[Path, str], subprocess.Popen[str]], backend: str, number: signal.Signals
+) -> None:
+    """Those that are busy, and the one that has nothing to do."""
+    if backend == "dask":
+        pytest.importorskip("distributed", reason="the extra 'dask' is not installed")
+    process = program(tmp_path, backend)
+    try:
+        wait_for_busy_workers(process, 2)
+        process.send_signal(number)
+        process.wait(PATIENCE)
+        wait_for_death_of_group(process, 5.0)
+    finally:
+        end_group(process)
+
+
+@needs_proc
+def test_a_comparison_that_loses_a_worker_ends_with_one_sentence(tmp_path: Path) -> None:
+    process = long_comparison(tmp_path, "loky")
+    try:
+        wait_for_busy_workers(process, 2)
+        worker = next(pid for pid in living(process.pid) if pid != process.pid and processor_seconds(pid) > 4.0)
+        os.kill(worker, signal.SIGKILL)
+        error = process.communicate(timeout=PATIENCE)[1]
+        wait_for_death_of_group(process, 5.0)
+    finally:
+        end_group(process)
+    assert process.returncode == 2
+    assert "Traceback" not in error
+    assert error.splitlines()[-1].startswith("Error: a worker process was ended from outside")
+    assert "SIGKILL" in error.splitlines()[-1]
+
+
+@needs_proc
+def test_workers_end_that_have_just_been_started(tmp_path: Path) -> None:
+    """They watch their parent before they import what takes seconds."""
+    process = long_comparison(tmp_path, "loky")
+    try:
+        end = time.monotonic() + PATIENCE
+        while len(living(process.pid)) < 4:  # the process itself, two workers, and the one that ends their resources
+            assert time.monotonic() < end
+            time.sleep(0.001)
+        process.kill()
+        process.wait(PATIENCE)
+        wait_for_death_of_group(process, 5.0)
+    finally:
+        end_group(process)
+
+
+def test_workers_watch_before_they_import_torch() -> None:
+    code = "import sys, gar.workers; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=PATIENCE).returncode == 0
+
+
+def test_an_initializer_of_the_user_stays() -> None:
+    with joblib.parallel_config(backend="loky", initializer=print):
+        assert end_with_parent() == {}
+    assert "initializer" in end_with_parent()

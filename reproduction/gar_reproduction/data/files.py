@@ -7,10 +7,12 @@ several processes one downloads while the others wait.
 
 import hashlib
 import os
+import threading
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from gar.errors import InputError
@@ -82,7 +84,13 @@ def _how_to_get(entry: DataSet, missing: list[str], home: Folder) -> str:
 
 
 def fetch(
-    name: str, *, home: Folder = None, base: str | None = None, timeout: float = 30.0, progress: Progress | None = None
+    name: str,
+    *,
+    home: Folder = None,
+    base: str | None = None,
+    timeout: float = 30.0,
+    deadline: float = 600.0,
+    progress: Progress | None = None,
 ) -> list[Path]:
     """Return the files of a data set, and download those that are not there yet.
 
@@ -91,6 +99,7 @@ def fetch(
         home: the data folder; None takes the usual one.
         base: address of the archive; None takes the environment's ``GAR_UCI_URL``, else UCI's.
         timeout: seconds to wait for a server that does not answer.
+        deadline: seconds for the whole download, however slowly it trickles; the next call continues it.
         progress: called with the bytes received and the size of the file, if known.
 
     Raises:
@@ -110,15 +119,24 @@ def fetch(
         missing = [file for file in entry.files if _find(file, home) is None]
         if missing:
             url = f"{(base or os.environ.get('GAR_UCI_URL') or UCI_URL).rstrip('/')}/{entry.archive}"
-            _fetch_missing(entry, missing, url, home, timeout, progress)
+            _fetch_missing(entry, missing, url, home, Patience(timeout, time.monotonic() + deadline), progress)
     return located(name, home=home)
 
 
-def _fetch_missing(entry: DataSet, missing: list[File], url: str, home: Folder, timeout: float, progress: Progress | None) -> None:
+class Patience(NamedTuple):
+    """How long to wait for a server: seconds of silence, and the end of the download on the clock of ``time.monotonic``."""
+
+    silence: float
+    end: float
+
+
+def _fetch_missing(
+    entry: DataSet, missing: list[File], url: str, home: Folder, patience: Patience, progress: Progress | None
+) -> None:
     part = path(entry.name, home=home) / f".{Path(url).name}.part"
     is_resumed = part.exists()
     try:
-        _download(url, part, timeout, progress)
+        _download(url, part, patience, progress)
     except DownloadError as error:
         by_hand = _how_to_get(entry, [file.path for file in missing], home)
         raise DownloadError(f"{url} could not be downloaded: {error}; {by_hand}") from error
@@ -128,10 +146,10 @@ def _fetch_missing(entry: DataSet, missing: list[File], url: str, home: Folder, 
         part.unlink(missing_ok=True)
         if not is_resumed:
             raise InputError(f"{url} is not what it should be: {error}") from error
-        _fetch_missing(entry, missing, url, home, timeout, progress)  # halves of two different files: once more from the start
+        _fetch_missing(entry, missing, url, home, patience, progress)  # halves of two different files: once more from the start
 
 
-def _download(url: str, part: Path, timeout: float, progress: Progress | None) -> None:
+def _download(url: str, part: Path, patience: Patience, progress: Progress | None) -> None:
     """Download into ``part``, continuing behind what is already in it. After an error, the next call continues."""
     from pooch import HTTPDownloader  # type: ignore[import-untyped]
     from requests import HTTPError, RequestException
@@ -140,12 +158,12 @@ def _download(url: str, part: Path, timeout: float, progress: Progress | None) -
     if urlsplit(url).scheme not in ("http", "https"):
         raise InputError(f"{url!r} is no web address; expected one that begins with https://")
     for _ in range(_ATTEMPTS):
-        with closing(_Sink(part, progress)) as sink:
+        with closing(_Sink(part, patience.end, progress)) as sink:
             headers = {"User-Agent": "gar", "Accept-Encoding": "identity"} | ({"Range": f"bytes={sink.size}-"} if sink.size else {})
-            receive = HTTPDownloader(chunk_size=_BLOCK, timeout=timeout, headers=headers, hooks={"response": sink.begin})
+            receive = HTTPDownloader(chunk_size=_BLOCK, timeout=patience.silence, headers=headers, hooks={"response": sink.begin})
             try:
                 receive(url, sink, None)
-                if sink.total in (None, sink.size):
+                if sink.total == sink.size or (sink.total is None and not sink.is_late):
                     return
             except (HTTPError, ChunkedEncodingError) as error:
                 answer = sink.response
@@ -154,16 +172,21 @@ def _download(url: str, part: Path, timeout: float, progress: Progress | None) -
                 elif not answer.ok:
                     raise DownloadError(f"the server answered {answer.status_code} {answer.reason}") from error
             except RequestException as error:
-                raise DownloadError(f"no answer within {timeout:g} s" if "timed out" in str(error) else str(error)) from error
+                reason = f"no answer within {patience.silence:g} s" if "timed out" in str(error) else str(error)
+                raise DownloadError(reason) from error
             reason = f"the connection broke after {sink.size}{'' if sink.total is None else f' of {sink.total}'} bytes"
+            if sink.is_late:
+                raise DownloadError(f"{reason}: it was too slow, and its time was up; the same command continues")
     raise DownloadError(reason)
 
 
 class _Sink:
     """The end of a file, as pooch writes to it: counts bytes and reports progress."""
 
-    def __init__(self, part: Path, progress: Progress | None) -> None:
-        self._stream, self._progress = part.open("ab"), progress
+    def __init__(self, part: Path, end: float, progress: Progress | None) -> None:
+        self._stream, self._end, self._progress = part.open("ab"), end, progress
+        self._timer: threading.Timer | None = None
+        self.is_late = False
         self.size: int = self._stream.tell()
         self.total: int | None = None
         self.response: Any = None
@@ -172,10 +195,17 @@ class _Sink:
         """Look at an answer before its content arrives: a server that cannot resume sends the file from its start."""
         self.response = response
         if response.ok and not response.is_redirect:
+            self._timer = threading.Timer(max(0.0, self._end - time.monotonic()), self._give_up)
+            self._timer.start()
             if response.status_code != _RESUMED:
                 self.empty()
             length = response.headers.get("Content-Length", "")
             self.total = self.size + int(length) if length.isdigit() else None
+
+    def _give_up(self) -> None:
+        """End a read, which waits for a whole block however slowly it comes."""
+        self.is_late = True
+        self.response.raw.shutdown()
 
     def empty(self) -> None:
         self._stream.truncate(0)
@@ -194,6 +224,8 @@ class _Sink:
 
     def close(self) -> None:
         """Close the file, and the connection, which pooch leaves open after an error."""
+        if self._timer is not None:
+            self._timer.cancel()
         self._stream.close()
         if self.response is not None:
             self.response.close()

@@ -16,10 +16,11 @@ from gar.boosting.objective import GARObjective
 from gar.boosting.training import TrainedTrees, train
 from gar.errors import InputError, whole_number
 from gar.functional.gar import COMPONENTS, Component
+from gar.pickles import VersionedPickle
 from gar.registry import FAMILIES
 
 
-class GARBoostRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class GARBoostRegressor(VersionedPickle, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Boosted trees whose objective is Gradient Aligned Regression, by XGBoost or LightGBM.
 
     Missing features (NaN) are handled by the trees. XGBoost trains several targets together, LightGBM one.

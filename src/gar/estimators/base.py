@@ -11,8 +11,10 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from torch import Tensor
 
 from gar.errors import InputError
+from gar.pickles import VersionedPickle
 from gar.registry import LOSSES
 from gar.stack import Fold, PeriodicFeatures, Scaling, StackData, StackedMLP
+from gar.stack.data import LARGEST
 from gar.validation import check_choice
 
 Split = tuple[np.ndarray, np.ndarray]
@@ -47,7 +49,7 @@ class WeightedRows(NamedTuple):
         return WeightedRows(distinct[:, :columns], distinct[:, columns:], weight)
 
 
-class NetworkRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class NetworkRegressor(VersionedPickle, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Predicts with the mean of one network or several, each with its own scaling of features and labels."""
 
     networks_: StackedMLP
@@ -94,13 +96,19 @@ class NetworkRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def check_labels(labels: np.ndarray, names: Sequence[object]) -> None:
-    """Raise an error if a column of labels ``(rows, targets)`` is empty or constant."""
+    """Raise an error if a column of labels ``(rows, targets)`` is empty or constant, or holds a label that is too large."""
     for name, column in zip(names, labels.T, strict=True):
         known = column[~np.isnan(column)]
         if len(known) == 0:
             raise InputError(f"target {name} has no label at all; leave it out")
         if np.all(known == known[0]):
             raise InputError(f"target {name} is {known[0]:g} in all rows: there is nothing to learn; leave it out")
+        if not np.abs(known).max() <= LARGEST:
+            value = known[np.abs(known).argmax()]
+            raise InputError(
+                f"target {name} has the label {value:g}, and labels beyond {LARGEST:g} have no variance in double precision; "
+                "divide the target by a power of ten"
+            )
 
 
 def stack_data(

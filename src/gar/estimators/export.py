@@ -26,6 +26,12 @@ def export_onnx(estimator: NetworkRegressor, path: str | os.PathLike[str]) -> No
         estimator: fitted.
         path: of the file to write.
     """
+    if not isinstance(estimator, NetworkRegressor):
+        raise InputError(
+            f"{type(estimator).__name__} cannot be written as ONNX; pass a fitted GARRegressor or GARRegressorCV: of a pipeline "
+            "its last step, pipeline[-1], and transform X by the other steps before. Trees have converters of their own, such as "
+            "onnxmltools for model.model_.booster"
+        )
     check_is_fitted(estimator)
     try:
         import onnx

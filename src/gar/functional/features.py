@@ -128,16 +128,19 @@ def join_batch(
 ) -> tuple[Any, ...]:
     """Return all of these with the rows of all ranks, each of which then computes the loss of the joined batch.
 
-    Shapes are checked before, where they are known; labels after, so that all ranks raise for a bad one.
+    Shapes are checked before, where they are known, and all ranks raise for a wrong one; labels are checked after.
     """
     from gar.functional.exchange import join_rows
 
-    as_rows(features, target, sample_weight=sample_weight, mask=mask, nan_policy="propagate")
-    for one in pred:
-        check_tensor(one, "pred")
-        if one.shape != target.shape:
-            raise InputError(f"pred has shape {tuple(one.shape)}, target {tuple(target.shape)}; they must be equal")
-    return join_rows(group, features, target, sample_weight, mask, *pred, axis=features.ndim - 2)  # type: ignore[no-any-return]
+    def check() -> None:
+        as_rows(features, target, sample_weight=sample_weight, mask=mask, nan_policy="propagate")
+        for one in pred:
+            check_tensor(one, "pred")
+            if one.shape != target.shape:
+                raise InputError(f"pred has shape {tuple(one.shape)}, target {tuple(target.shape)}; they must be equal")
+
+    axis = getattr(features, "ndim", 2) - 2  # what is no tensor is refused by the check
+    return join_rows(group, features, target, sample_weight, mask, *pred, axis=axis, check=check)  # type: ignore[no-any-return]
 
 
 def parameter_of_pairs(value: float | Tensor, rows: FeatureRows, name: str) -> float | Tensor:

@@ -175,12 +175,12 @@ def gar_with(
     group: "ProcessGroup | None" = None,
 ) -> Tensor:
     """Like :func:`gar_loss`, with settings and alpha that were checked before. Here the code path is chosen."""
-    check_tensor(pred, "pred")
     loss = GARFunction(settings, target, alpha, sample_weight, mask)
     if group is not None:
         from gar.functional.exchange import gar_over_group  # it imports all of PyTorch's compiler, a second or two
 
         return gar_over_group(loss, pred, group)  # type: ignore[no-any-return]
+    check_tensor(pred, "pred")
     if is_transformed() or needs_derivative(target, sample_weight, alpha):  # the closed form gives the gradient by pred alone
         return loss.plain(pred)
     if torch.compiler.is_compiling():

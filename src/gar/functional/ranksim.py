@@ -66,8 +66,8 @@ def ranksim_loss(
             "export the model without this loss"
         )
     if process_group is not None:
-        generator = shared_generator(generator, process_group, features.device)
         features, target, sample_weight, mask = join_batch(process_group, features, target, sample_weight, mask)
+        generator = shared_generator(generator, process_group, features.device)
     rows = as_rows(features, target, sample_weight=sample_weight, mask=mask, nan_policy=nan_policy)
     strength = parameter_of_pairs(interpolation, rows, "interpolation")
     models = rows.features.shape[:-2]

@@ -58,11 +58,11 @@ class RankSimLoss(RegularisedLoss):
                 random.
         """
         generator = self._generator
-        if self.process_group is not None:
-            if representatives is not None:
-                raise InputError("representatives are rows of one process; leave them out with process_group, and they are drawn")
-            generator = shared_generator(generator, self.process_group, features.device)
+        if self.process_group is not None and representatives is not None:
+            raise InputError("representatives are rows of one process; leave them out with process_group, and they are drawn")
         features, target, sample_weight, mask, pred = self.joined(features, target, sample_weight, mask, pred)
+        if self.process_group is not None:
+            generator = shared_generator(generator, self.process_group, features.device)
         mae = self.mae(pred, target, sample_weight, mask)
         regulariser = functional.ranksim_loss(
             features,

@@ -101,7 +101,8 @@ def _dask(address: str | None, workers: int) -> Iterator[Backend]:
         return
     where: dict[str, Any] = {"address": address, "timeout": _CONNECT_SECONDS}
     if address is None:
-        where = {"n_workers": _cores(workers), "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": logging.ERROR}
+        loopback = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}  # a cluster of this machine listens to no other
+        where = {"n_workers": _cores(workers), "threads_per_worker": 1, "silence_logs": logging.ERROR, **loopback}
     try:
         client = distributed.Client(**where, set_as_default=False)
     except (OSError, ValueError) as error:
@@ -137,7 +138,7 @@ def _ray(address: str | None, workers: int) -> Iterator[Backend]:
         if address is None:
             where = {"address": "local", "num_cpus": _cores(workers), "include_dashboard": False}
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), nullcontext() if address else _ray_on_loopback(ray):
                 warnings.simplefilter("ignore")
                 ray.init(**where, log_to_driver=False, logging_level="ERROR")
         except (ConnectionError, ValueError, RuntimeError) as error:
@@ -149,3 +150,18 @@ def _ray(address: str | None, workers: int) -> Iterator[Backend]:
     finally:
         if starts_ray:
             ray.shutdown()
+
+
+@contextmanager
+def _ray_on_loopback(ray: Any) -> Iterator[None]:
+    """Let a Ray that is started in this context listen to this machine alone.
+
+    It takes 127.0.0.1 as the address of a node, and then binds to nothing else, only where it has no clusters: by default on
+    Windows and macOS. ``ray.init`` has no argument for it, and puts another address in the place of a loopback one.
+    """
+    constants = ray._private.ray_constants
+    before, constants.ENABLE_RAY_CLUSTER = constants.ENABLE_RAY_CLUSTER, False
+    try:
+        yield
+    finally:
+        constants.ENABLE_RAY_CLUSTER = before

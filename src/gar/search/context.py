@@ -18,12 +18,14 @@ from typing import Any, TextIO, TypeVar
 import joblib
 import numpy as np
 import torch
+from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 from gar.errors import InputError
 from gar.files import write_whole
 from gar.registry import METRICS
 from gar.search.backends import CURRENT, parallel_backend
 from gar.stack import SPLITS
+from gar.workers import end_with_parent
 
 T = TypeVar("T")
 
@@ -64,10 +66,10 @@ class RunContext:
 
     def map(self, function: Callable[..., T], arguments: Sequence[tuple[Any, ...]]) -> list[T]:
         """Call a function with each of these arguments, several at a time."""
+        tasks = ((number, function, *one) for number, one in enumerate(arguments))
         with self.worker_pool() as pool:
-            if pool.size == 1:
-                return [function(*one) for one in arguments]
-            return list(joblib.Parallel(n_jobs=self.workers)(joblib.delayed(function)(*one) for one in arguments))
+            results = dict(pool.run(_numbered, tasks, stop=lambda: False))
+        return [results[number] for number in range(len(arguments))]
 
     def start_workers(self) -> None:
         """Start the worker processes, so that the first loss does not seem slower than the others."""
@@ -94,8 +96,16 @@ ALONE = RunContext()
 """This process alone, without records or progress."""
 
 
+def _numbered(number: int, function: Callable[..., T], *arguments: Any) -> tuple[int, T]:
+    return number, function(*arguments)
+
+
 def _do_nothing() -> None:
     """Do nothing: a worker that was sent this function has imported all that training needs."""
+
+
+class WorkerError(OSError):
+    """A worker process was lost, and with it the chunk that it was at."""
 
 
 class WorkerPool:
@@ -113,7 +123,7 @@ class WorkerPool:
         """Number of workers that share the memory of this machine, as far as is known."""
 
     def run(
-        self, function: Callable[..., T], tasks: Iterable[tuple[Any, ...]], *, shared: object, stop: Callable[[], bool]
+        self, function: Callable[..., T], tasks: Iterable[tuple[Any, ...]], *, stop: Callable[[], bool], shared: object = None
     ) -> Generator[T]:
         """Yield the result of each task as it is finished. A cluster is sent the ``shared`` argument of all tasks once per host.
 
@@ -133,7 +143,8 @@ class WorkerPool:
             yield from starmap(function, tasks)
             return
         backend = self._backend
-        with backend.in_joblib(scatter=[shared]) if backend is not None and self._is_on_cluster else nullcontext():
+        sent_once = {} if shared is None else {"scatter": [shared]}
+        with backend.in_joblib(**sent_once) if backend is not None and self._is_on_cluster else nullcontext():
             yield from self._results_in_parallel(joblib.delayed(function)(*task) for task in tasks)
 
     def _results_in_parallel(self, calls: Iterator[Any]) -> Generator[Any]:
@@ -147,6 +158,12 @@ class WorkerPool:
         try:
             for result in results:  # noqa: UP028  ('yield from' would close them here, and not below)
                 yield result
+        except TerminatedWorkerError as error:
+            codes = next((line for line in str(error).splitlines() if "exit codes" in line), "their exit codes are unknown")
+            raise WorkerError(
+                f"a worker process was ended from outside, perhaps for want of memory ({codes}); use fewer workers. Run the same "
+                "again to go on: what was recorded is kept"
+            ) from error
         finally:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # that results get lost, which is the purpose
@@ -158,7 +175,8 @@ class WorkerPool:
             while batch := list(islice(calls, self.size)):
                 yield from parallel(batch)
 
-    def _parallel(self, **options: str) -> Any:
+    def _parallel(self, **options: Any) -> Any:
+        options |= end_with_parent()
         return joblib.Parallel(n_jobs=self._workers, batch_size=1, mmap_mode="c", **options)
 
 

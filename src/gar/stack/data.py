@@ -13,6 +13,9 @@ from gar.functional.formulas import rounding_noise
 
 SPLITS = ("valid", "test")
 
+LARGEST = 1e150
+"""The largest magnitude of features and labels: the sum of their squares is still a number of double precision."""
+
 _CONSTANT_FEATURE_SCALE = 1e30
 """Scale of a feature that is constant in the training rows. No weight was trained on its variation, which may be huge in its own
 units, so later values are scaled to almost zero. Finite, so that it can be written to any file."""
@@ -240,6 +243,11 @@ class StackData:
         bad = int((~self.x.isfinite()).sum())
         if bad:
             raise InputError(f"x has {bad} NaN or infinite values; fill or remove them before training")
+        if self.x.numel() and (largest := float(self.x.abs().max())) > LARGEST:
+            raise InputError(
+                f"x has a value of magnitude {largest:g}, and features beyond {LARGEST:g} have no variance in double precision; "
+                "divide the column by a power of ten"
+            )
         if bool(self.y.isinf().any()):
             raise InputError("y has infinite values; remove these rows, or use NaN for a missing label")
         if self.sample_weight is None:

@@ -16,6 +16,8 @@ class Archive:
     """For each answer to come: close the connection after this many bytes."""
     ranges: bool = True
     stall: bool = False
+    trickle: bool = False
+    """Send a byte every tenth of a second."""
     lengths: bool = True
     asked: list[str | None] = field(default_factory=list)
     """The Range header of each request."""
@@ -63,6 +65,11 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(len(content) - start))
         self.end_headers()
         end = start + self.archive.break_after.pop(0) if self.archive.break_after else len(content)
+        if self.archive.trickle:
+            while start < end and not self.archive.released.wait(0.1):
+                self.wfile.write(content[start : start + 1])
+                start += 1
+            return
         self.wfile.write(content[start:end])
         if self.archive.stall:
             self.archive.released.wait(10)

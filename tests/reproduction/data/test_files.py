@@ -143,6 +143,18 @@ def test_a_server_that_stalls_is_given_up(archive: Archive, tmp_path: Path) -> N
     assert time.monotonic() - start < 5
 
 
+@pytest.mark.parametrize("lengths", [True, False])
+def test_a_download_that_trickles_has_a_deadline(archive: Archive, tmp_path: Path, lengths: bool) -> None:
+    """Though every byte comes in time."""
+    archive.trickle, archive.lengths = True, lengths
+    start = time.monotonic()
+    with pytest.raises(InputError, match="it was too slow, and its time was up; the same command continues"):
+        fetch("wine", home=tmp_path, base=archive.url, timeout=5.0, deadline=0.5)
+    assert time.monotonic() - start < 5
+    archive.trickle = False
+    assert [file.read_bytes() for file in fetch("wine", home=tmp_path, base=archive.url)] == [RED, WHITE]
+
+
 def test_no_network_is_answered_with_what_to_do_by_hand(archive: Archive, tmp_path: Path) -> None:
     with serving(Archive({})) as gone:
         pass
