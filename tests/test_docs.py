@@ -18,8 +18,17 @@ BUILDERS = ("sphinx", "myst_parser", "furo", "sphinx_click")
 API = {page.read_text().split("\n", 1)[0].removeprefix("# "): page.stem for page in sorted((ROOT / "docs/api").glob("*.md"))}
 """Pages of the reference by their titles, which are the names of modules."""
 MODULES = [title for title in API if title.startswith("gar.")]
-FOR_THE_LIBRARY_ITSELF = {"gar.files", "gar.distributed", "gar.validation", "gar.app.cli", "gar.app.commands", "gar.app.plugins"}
-"""Modules without a page: arguments of losses use the first two, and the page of commands shows the others."""
+FOR_THE_LIBRARY_ITSELF = {
+    "gar.files",
+    "gar.distributed",
+    "gar.validation",
+    "gar.pickles",
+    "gar.workers",
+    "gar.app.cli",
+    "gar.app.commands",
+    "gar.app.plugins",
+}
+"""Modules without a page: losses, estimators and searches use the first five, and the page of commands shows the others."""
 
 pytestmark = pytest.mark.xdist_group("docs")  # one build for all tests
 
