@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from gar.search.context import Progress
+from gar.search.progress import EpochBoard, EpochState, Progress, report_epochs
 from tests.search.problem import SETTINGS, search, small_data, small_models
 
 
@@ -23,7 +23,7 @@ class Clock:
 
 
 def test_terminal_shows_one_changing_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gar.search.context._REFRESH_SECONDS", 1e6)
+    monkeypatch.setattr("gar.search.progress._REFRESH_SECONDS", 1e6)
     stream, clock = Terminal(), Clock()
     bar = Progress(stream, 40, 10, "mae", clock=clock)
     clock.now = 5.0
@@ -39,7 +39,7 @@ def test_terminal_shows_one_changing_line(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_terminal_moves_between_updates(monkeypatch: pytest.MonkeyPatch) -> None:
     """A chunk may take minutes: elapsed time and time left move meanwhile, and nothing is written after the end."""
-    monkeypatch.setattr("gar.search.context._REFRESH_SECONDS", 0.001)
+    monkeypatch.setattr("gar.search.progress._REFRESH_SECONDS", 0.001)
     stream, clock = Terminal(), Clock()
     bar = Progress(stream, 40, 0, "mae", clock=clock)
     clock.now = 5.0
@@ -75,6 +75,24 @@ def test_nothing_measured_and_long_times() -> None:
     bar.update(1, math.nan)
     bar.close()
     assert bar.line().endswith("1/10000 models, 0.1/s, 0:10, 27:46:30 left")
+
+
+def test_a_chunk_moves_the_line_by_epochs() -> None:
+    clock, state = Clock(), EpochState(0.0, 0, 0)
+    bar = Progress(None, 40, 0, "mae", clock=clock, running=lambda: state)
+    clock.now, state = 10.0, EpochState(5.0, 15, 60)
+    assert bar.line() == "[###---------------------] 0/40 models, epoch 15/60, 0:10, 1:10 left"
+
+
+def test_workers_report_their_epochs() -> None:
+    with EpochBoard(3, 10) as board:
+        report_epochs(board.path, 0, 4)
+        report_epochs(board.path, 2, 6)
+        assert board.state([10, 10, 20]) == (16.0, 4, 10)
+        board.finish(0)
+        assert board.state([10, 10, 20]) == (12.0, 6, 10)
+    report_epochs(board.path, 0, 5)  # the board is gone, as it is on another host
+    assert not board.path.exists()
 
 
 def test_search_is_quiet_unless_asked(capfd: pytest.CaptureFixture[str]) -> None:

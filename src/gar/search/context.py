@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import islice, starmap
 from numbers import Integral
 from pathlib import Path
-from typing import Any, TextIO, TypeVar
+from typing import Any, TypeVar
 
 import joblib
 import numpy as np
@@ -24,6 +24,7 @@ from gar.errors import InputError
 from gar.files import write_whole
 from gar.registry import METRICS
 from gar.search.backends import CURRENT, parallel_backend
+from gar.search.progress import EpochState, Progress
 from gar.stack import SPLITS
 from gar.workers import end_with_parent
 
@@ -83,9 +84,16 @@ class RunContext:
         """Return the same context with another text before the progress line."""
         return replace(self, label=label)
 
-    def show_progress(self, total: int, done: int, metric: str) -> "closing[Progress]":
-        """Show a progress line, if wanted, until the context ends."""
-        return closing(Progress(sys.stderr if self.progress else None, total, done, metric, label=self.label))
+    def wall_clock_deadline(self) -> float | None:
+        """Return the deadline on the clock of ``time.time``, for worker processes; None is never."""
+        return None if self.deadline is None else time.time() + self.deadline - time.monotonic()
+
+    def show_progress(
+        self, total: int, done: int, metric: str, running: Callable[[], EpochState] | None = None
+    ) -> "closing[Progress]":
+        """Show a progress line, if wanted, until the context ends; ``running`` tells how far unfinished models are."""
+        stream = sys.stderr if self.progress else None
+        return closing(Progress(stream, total, done, metric, label=self.label, running=running))
 
     def stopwatch(self, key: str) -> "closing[Stopwatch]":
         """Count the seconds of a search in a file beside its records; a continued search counts on from its earlier part."""
@@ -230,92 +238,6 @@ class Stopwatch:
             return 0.0 if self._file is None else max(0.0, float(self._file.read_text()))
         except (OSError, ValueError):
             return 0.0
-
-
-_LOG_SECONDS = 10.0
-_REFRESH_SECONDS = 1.0
-_BAR_WIDTH = 24
-
-
-class Progress:
-    """Progress line: models done, rate, time elapsed and left, and the best validation score so far.
-
-    A terminal shows one line, refreshed every second; anything else, such as a log file, gets a new line every ten seconds.
-
-    Args:
-        stream: where to write; None writes nothing.
-        total: number of models.
-        done: number of models that were read from records.
-        metric: the metric of the best score.
-        label: text before the line.
-        clock: returns the time in seconds.
-    """
-
-    def __init__(
-        self,
-        stream: TextIO | None,
-        total: int,
-        done: int,
-        metric: str,
-        *,
-        label: str = "",
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._stream, self._total, self._known, self._done, self._metric = stream, total, done, done, metric
-        self._label, self._clock, self._start = f"{label} " if label else "", clock, clock()
-        self._last_update = self._last_shown = self._start
-        self._best = math.nan
-        self._is_terminal = stream is not None and stream.isatty()
-        self._lock, self._closed = threading.Lock(), threading.Event()
-        if self._is_terminal:
-            threading.Thread(target=self._refresh, daemon=True).start()
-
-    def update(self, models: int, best: float) -> None:
-        """Count this many more models, the best of which has this validation score; NaN for none."""
-        self._done, self._last_update = self._done + models, self._clock()
-        better = max if METRICS[self._metric].larger_is_better else min
-        self._best = best if math.isnan(self._best) else self._best if math.isnan(best) else better(best, self._best)
-        if self._is_terminal or self._last_update - self._last_shown >= _LOG_SECONDS:
-            self._show("\x1b[K" if self._is_terminal else "\n")
-
-    def close(self) -> None:
-        """Show the last state, and end the line."""
-        self._closed.set()
-        self._show("\n")
-
-    def line(self) -> str:
-        """Return the line as it is now."""
-        now = self._clock()
-        rate = (self._done - self._known) / max(self._last_update - self._start, 1e-9)
-        filled = _BAR_WIDTH * self._done // max(self._total, 1)
-        bar = "#" * filled + "-" * (_BAR_WIDTH - filled)
-        parts = [f"{self._label}[{bar}] {self._done}/{self._total} models", f"{rate:.3g}/s", _duration(now - self._start)]
-        if rate > 0 and self._done < self._total:
-            left = (self._total - self._done) / rate - (now - self._last_update)
-            parts.append(f"{_duration(max(left, 0.0))} left")
-        if not math.isnan(self._best):
-            parts.append(f"best validation {self._metric} {self._best:.4g}")
-        return ", ".join(parts)
-
-    def _refresh(self) -> None:
-        while not self._closed.wait(_REFRESH_SECONDS):
-            self._show("\x1b[K", unless_closed=True)
-
-    def _show(self, end: str, *, unless_closed: bool = False) -> None:
-        if self._stream is None:
-            return
-        with self._lock:
-            if unless_closed and self._closed.is_set():
-                return
-            self._last_shown = self._clock()
-            self._stream.write(("\r" if self._is_terminal else "") + self.line() + end)
-            self._stream.flush()
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def best_score(metrics: np.ndarray, metric: str) -> float:

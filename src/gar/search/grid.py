@@ -1,7 +1,11 @@
 """The search of a grid: read what is recorded, train what is missing, chunk by chunk, on a pool of workers."""
 
+import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -9,6 +13,7 @@ from torch import Tensor
 
 from gar.errors import whole_number
 from gar.search.context import ALONE, RunContext, WorkerPool, best_score, one_thread
+from gar.search.progress import EpochBoard, report_epochs
 from gar.search.records import H, Records, RecordStore, read_records
 from gar.stack import History, Models, Observer, StackData, StackedMLP, TrainSettings, chunks, train
 from gar.stack.chunking import check_memory, check_training
@@ -68,8 +73,9 @@ def search(
         store = None if context.records is None else Records(context.records, data, settings, device=device, dtype=dtype)
         missing = np.arange(len(distinct)) if store is None else read_records(store, distinct, history)
         plan = [missing[indices] for indices in _cut(data, distinct.take(missing), settings, pool.size, chunk_size, dtype)]
-        job = Job(settings, device, dtype)
-        train_chunks(train_chunk, job, data, distinct, plan, history, store, settings.monitor, pool, context)
+        with EpochBoard(len(plan), settings.epochs) if context.progress else nullcontext() as board:
+            job = Job(settings, device, dtype, context.wall_clock_deadline(), None if board is None else board.path)
+            train_chunks(train_chunk, job, data, distinct, plan, history, store, settings.monitor, pool, context, board)
     return history if len(distinct) == len(models) else history.take(order)
 
 
@@ -84,21 +90,27 @@ def train_chunks(
     monitor: str,
     pool: WorkerPool,
     context: RunContext,
+    board: EpochBoard | None = None,
 ) -> bool:
     """Train every chunk of a plan, enter it into the history and record it; return False if the deadline passed before the end.
 
-    ``function(number, shared data, models of the chunk, job)`` returns the number and the history of the chunk.
+    ``function(number, shared data, models of the chunk, job)`` returns the number and the history of the chunk. A chunk that the
+    deadline cut is entered but not recorded.
     """
     shared, left = to_shared(data), sum(map(len, plan))
     tasks = ((number, shared, models.take(indices), job) for number, indices in enumerate(plan))
-    with context.show_progress(len(models), len(models) - left, monitor) as line, one_thread():
+    running = None if board is None else partial(board.state, [len(indices) for indices in plan])
+    with context.show_progress(len(models), len(models) - left, monitor, running) as line, one_thread():
         line.update(0, best_score(history.metrics, monitor))
         for number, part in pool.run(function, tasks, shared=shared, stop=context.is_late):
             history.put(plan[number], part)
-            if store is not None:
-                store.write(models.take(plan[number]), part)
+            if not getattr(part, "is_cut", False):
+                if store is not None:
+                    store.write(models.take(plan[number]), part)
+                left -= len(part)
+            if board is not None:
+                board.finish(number)
             line.update(len(part), best_score(part.metrics, monitor))
-            left -= len(part)
     return left == 0
 
 
@@ -140,6 +152,16 @@ class Job:
     settings: TrainSettings
     device: str | torch.device
     dtype: torch.dtype
+    deadline: float | None = None
+    """When to stop, on the clock of ``time.time``, which processes share."""
+    board: Path | None = None
+    """The file of the :class:`EpochBoard`."""
+
+    def go_on(self, number: int, epochs: int) -> bool:
+        """Report the epochs that a chunk has done; return False once the deadline has passed."""
+        if self.board is not None:
+            report_epochs(self.board, number, epochs)
+        return self.deadline is None or time.time() < self.deadline
 
 
 def to_shared(data: StackData) -> SharedData:
@@ -152,8 +174,9 @@ def to_shared(data: StackData) -> SharedData:
 
 def train_chunk(number: int, shared: SharedData, models: Models, job: Job) -> tuple[int, History]:
     """Train some models as one stack, in one thread: one task runs per core."""
+    given = {"device": job.device, "dtype": job.dtype, "chunk_size": len(models), "go_on": partial(job.go_on, number)}
     with one_thread():
-        history = train(from_shared(shared), models, job.settings, device=job.device, dtype=job.dtype, chunk_size=len(models))
+        history = train(from_shared(shared), models, job.settings, **given)
     return number, history
 
 

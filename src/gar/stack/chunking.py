@@ -81,13 +81,16 @@ def available_bytes() -> int | None:
 
 
 def _chunk_bytes(data: StackData, models: Models, settings: TrainSettings, dtype: torch.dtype, limit: int | None) -> int:
-    """Return a lower bound: rows of the largest chunk's folds and their shuffled copy, weights, gradients and optimizer state."""
+    """Return a lower bound: rows of the largest chunk's folds and their shuffled copy, weights, gradients and optimizer state.
+
+    Periodic features of training rows are computed batch by batch, and so do not count.
+    """
     largest = max(chunks(data, models, settings, limit=limit, dtype=dtype), key=len)
     folds = [data.folds[fold] for fold in set(models.fold[largest].tolist())]
-    rows = sum(2 * len(fold.train) + len(fold.valid) + len(fold.test) for fold in folds)
-    copies = 3 if settings.optimizer == "sgd" else 4
-    numbers = rows * (data.inputs + data.y.shape[1]) + copies * len(largest) * settings.layout(data).length
-    return numbers * dtype.itemsize
+    trained, evaluated = sum(len(fold.train) for fold in folds), sum(len(fold.valid) + len(fold.test) for fold in folds)
+    copies, targets = 3 if settings.optimizer == "sgd" else 4, data.y.shape[1]
+    numbers = 2 * trained * (data.x.shape[1] + targets) + evaluated * (data.inputs + targets)
+    return (numbers + copies * len(largest) * settings.layout(data).length) * dtype.itemsize
 
 
 def chunks(data: StackData, models: Models, settings: TrainSettings, *, limit: int | None, dtype: torch.dtype) -> list[np.ndarray]:

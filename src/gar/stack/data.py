@@ -130,6 +130,19 @@ class PeriodicFeatures:
         turns = scaled[:, self.columns].unsqueeze(-1) * self.frequencies.to(scaled) + self.phases.to(scaled)
         return torch.cat([scaled, torch.cos(2.0 * torch.pi * turns).flatten(1)], 1)
 
+    def to(self, like: Tensor) -> "PeriodicFeatures":
+        """Return the same features with numbers in dtype and on the device of ``like``, for :meth:`expand`."""
+        frequencies, phases = self.frequencies.to(like), self.phases.to(like)
+        return PeriodicFeatures(self.scaling, self.columns.to(like.device), frequencies, phases)
+
+    def expand(self, scaled: Tensor, out: Tensor) -> None:
+        """Write features ``(columns, rows)`` that are scaled already, and their periodic features, to ``out (inputs, rows)``."""
+        count = len(scaled)
+        out[:count] = scaled
+        turns = out[count:].view(*self.frequencies.shape, -1)
+        torch.addcmul(self.phases[..., None], scaled[self.columns].unsqueeze(1), self.frequencies[..., None], out=turns)
+        turns.mul_(2.0 * torch.pi).cos_()
+
 
 @dataclass(frozen=True)
 class Fold:
@@ -214,14 +227,17 @@ class StackData:
         known = ~self.y[indices].isnan().all(1)
         return int((known if self.sample_weight is None else known & (self.sample_weight[indices] > 0)).sum())
 
-    def scaled_rows(self, fold: Fold, rows: np.ndarray, like: Tensor) -> tuple[Tensor, Tensor]:
+    def scaled_rows(self, fold: Fold, rows: np.ndarray, like: Tensor, *, periodic: bool = True) -> tuple[Tensor, Tensor]:
         """Return features and labels of some rows as a fold scales them, in dtype and device of ``like``.
 
-        They are scaled before they are rounded to the dtype of training.
+        They are scaled before they are rounded to the dtype of training. ``periodic=False`` leaves periodic features out.
         """
+        features = fold.features
+        if isinstance(features, PeriodicFeatures) and not periodic:
+            features = features.scaling
         indices = torch.from_numpy(rows)
         x, y = self.x[indices], self.y[indices]
-        x = x if fold.features is None else fold.features.apply(x)
+        x = x if features is None else features.apply(x)
         y = y if fold.labels is None else fold.labels.apply(y)
         return x.to(like), y.to(like)
 

@@ -35,6 +35,8 @@ class History:
     """Weights of the best epoch, ``(G, layout.length)``."""
     final_weights: Tensor | None = None
     """Weights of the last epoch, ``(G, layout.length)``."""
+    is_cut: bool = False
+    """Whether training was ended before its last epoch, as by a deadline. Such a history is not recorded."""
 
     @staticmethod
     def empty(layout: Layout, models: int, settings: TrainSettings, *, dtype: torch.dtype) -> "History":
@@ -56,7 +58,7 @@ class History:
     @property
     def is_complete(self) -> bool:
         """Return True if every model was trained to its end or failed; a search that ran out of time leaves some untouched."""
-        return bool(np.all((self.epochs_run > 0) | (self.failed_epoch >= 0)))
+        return not self.is_cut and bool(np.all((self.epochs_run > 0) | (self.failed_epoch >= 0)))
 
     def __len__(self) -> int:
         return len(self.metrics)
@@ -97,6 +99,7 @@ class History:
         """Enter the history of some models, which were trained apart, at their indices in this one."""
         for name, value in self.arrays().items():
             value[indices] = getattr(part, name)
+        self.is_cut |= part.is_cut
 
 
 def metric_column(values: np.ndarray, split: str, metric: str) -> np.ndarray:
@@ -124,8 +127,11 @@ class HistoryRecorder:
         self._monitor = self._best if metric == settings.monitor else _BestEpoch(len(history), settings.monitor)
         self._first = min(settings.first_phase_epochs, settings.epochs - 1) if settings.is_two_phase else 0
 
-    def record(self, epoch: int, metrics: np.ndarray, finite: np.ndarray, weights: Tensor) -> None:
-        """Enter metrics ``(G, splits, metrics)`` of the models in training; models that are not finite have failed."""
+    def record(self, epoch: int, metrics: np.ndarray, finite: np.ndarray, weights: Tensor, is_last: bool) -> None:
+        """Enter metrics ``(G, splits, metrics)`` of the models in training; models that are not finite have failed.
+
+        After the last epoch no model continues.
+        """
         alive = self.indices[finite]
         self.history.failed_epoch[self.indices[~finite]] = epoch
         self.history.metrics[alive, epoch] = metrics[finite]
@@ -139,8 +145,10 @@ class HistoryRecorder:
                 self._monitor.update(self.indices, metrics, epoch)
             if self._settings.patience is not None:
                 continues &= epoch - self._monitor.epoch[self.indices] < self._settings.patience
-        is_last = ~continues | (epoch + 1 == self._settings.epochs)
-        self._copy_weights(self.history.final_weights, finite & is_last, weights)
+        if is_last:
+            self.history.is_cut = epoch + 1 < self._settings.epochs and bool(continues.any())
+            continues[:] = False
+        self._copy_weights(self.history.final_weights, finite & ~continues, weights)
         self.continuing = np.flatnonzero(continues)
 
     def drop_finished(self) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 from gar.metrics import Evaluator
 from gar.registry import LOSSES, METRICS, LossSpec
 from gar.stack.chunking import check_memory, check_training, chunks, fold_batch_sizes, whole_columns
-from gar.stack.data import SPLITS, Fold, StackData
+from gar.stack.data import SPLITS, Fold, PeriodicFeatures, StackData
 from gar.stack.history import History, HistoryRecorder
 from gar.stack.network import StackedMLP, initial_weights
 from gar.stack.objective import Labels, Objective, first_of_each_label
@@ -27,6 +27,10 @@ EVALUATION_COLUMNS = 512
 Observer = Callable[[int, np.ndarray, StackedMLP], None]
 """Callback after every epoch: its number from 0, the indices of the models in training, and their networks."""
 
+EpochCheck = Callable[[int], bool]
+"""Callback before the first epoch and after every one, with the number of epochs that are done. Training goes on if it returns
+True; otherwise models keep what they have."""
+
 
 def train(
     data: StackData,
@@ -37,6 +41,7 @@ def train(
     dtype: torch.dtype = torch.float32,
     chunk_size: int | None = None,
     observe: Observer | None = None,
+    go_on: EpochCheck | None = None,
 ) -> History:
     """Train all models and measure them after every epoch.
 
@@ -49,6 +54,8 @@ def train(
         chunk_size: the most models to train at once; None chooses it for the cache. On the CPU it changes no bit of the result.
         observe: called with ``(epoch, indices, networks)`` after every epoch of every chunk. The networks are those in training,
             including one that has just failed. Their weights are overwritten by the next step: copy what you want to keep.
+        go_on: called with the number of epochs done, before the first epoch of every chunk and after every epoch. Once it returns
+            False, training ends, and the history is marked as cut (``is_cut``).
 
     Returns:
         The history, in the order of ``models``.
@@ -67,7 +74,10 @@ def train(
     like = torch.empty(0, device=device, dtype=dtype)
     with torch.no_grad(), np.errstate(all="ignore"):  # what is not finite shows in the history
         for indices in chunks(data, models, settings, limit=chunk_size, dtype=dtype):
-            history.put(indices, _train_chunk(data, models.take(indices), settings, like, _for_chunk(observe, indices)))
+            if go_on is not None and not go_on(0):
+                history.is_cut = True
+                break
+            history.put(indices, _train_chunk(data, models.take(indices), settings, like, _for_chunk(observe, indices), go_on))
     return history
 
 
@@ -79,7 +89,12 @@ def _for_chunk(observe: Observer | None, indices: np.ndarray) -> Observer | None
 
 
 def _train_chunk(
-    data: StackData, models: Models, settings: TrainSettings, like: Tensor, observe: Observer | None = None
+    data: StackData,
+    models: Models,
+    settings: TrainSettings,
+    like: Tensor,
+    observe: Observer | None = None,
+    go_on: EpochCheck | None = None,
 ) -> History:
     """Train one chunk: models of one (fold, seed) are neighbours, and all have batches of equal sizes."""
     evaluation = Evaluation(data, sorted(set(models.fold.tolist())), like)
@@ -92,7 +107,8 @@ def _train_chunk(
         finite = stack.train_epoch(batches, settings.rate_factor(epoch))
         predictions = evaluation.predict(stack.workspace(evaluation.columns, training=False))
         finite &= all_finite(stack.weights) & all_finite(predictions)
-        recorder.record(epoch, evaluation.metrics(predictions, stack.fold_spans), finite.cpu().numpy(), stack.weights)
+        is_last = epoch + 1 == settings.epochs or not (go_on is None or go_on(epoch + 1))
+        recorder.record(epoch, evaluation.metrics(predictions, stack.fold_spans), finite.cpu().numpy(), stack.weights, is_last)
         if observe is not None:
             observe(epoch, recorder.indices, StackedMLP(stack.layout, stack.weights))
         if len(recorder.continuing) < len(stack):
@@ -227,7 +243,8 @@ class Batches:
         rows = {fold: _TrainRows(data, data.folds[fold], like) for fold, _ in sources}
         self._sources = [_Source(rows[fold], fold, seed, self.sizes) for fold, seed in sources]
         columns = sum(map(whole_columns, self.sizes))
-        self._x, self._y = (like.new_empty(len(sources), width, columns) for width in (data.inputs, data.y.shape[1]))
+        self._x, self._y = (like.new_empty(len(sources), values.shape[1], columns) for values in (data.x, data.y))
+        self._expand = _Expansion([data.folds[fold] for fold, _ in sources], data.inputs, like)
 
     def __iter__(self) -> Iterator[Batch]:
         """Yield the batches of the next epoch, in the memory of the last epoch's."""
@@ -240,15 +257,35 @@ class Batches:
         start = 0
         for size in self.sizes:
             stop = start + whole_columns(size)
-            yield Batch(x[:, :, start:stop], y[:, :, start:stop], None if weight is None else weight[:, start:stop], size)
+            inputs, own_weight = self._expand(x[:, :, start:stop]), None if weight is None else weight[:, start:stop]
+            yield Batch(inputs, y[:, :, start:stop], own_weight, size)
             start = stop
+
+
+class _Expansion:
+    """Adds periodic features to a batch when it is needed: those of all rows of a large table would fill the memory."""
+
+    def __init__(self, folds: list[Fold], inputs: int, like: Tensor) -> None:
+        self._features = [fold.features.to(like) for fold in folds if isinstance(fold.features, PeriodicFeatures)]
+        self._inputs, self._buffers = inputs, dict[int, Tensor]()
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return network inputs ``(sources, inputs, columns)`` of scaled features, in memory that the next batch overwrites."""
+        if not self._features:
+            return x
+        columns = x.shape[-1]
+        if columns not in self._buffers:
+            self._buffers[columns] = x.new_empty(len(x), self._inputs, columns)
+        for features, own, out in zip(self._features, x, self._buffers[columns], strict=True):
+            features.expand(own, out)
+        return self._buffers[columns]
 
 
 class _TrainRows:
     """Features, labels and weights of a fold's training rows, a column for each; a last column of zeros pads batches."""
 
     def __init__(self, data: StackData, fold: Fold, like: Tensor) -> None:
-        x, y = data.scaled_rows(fold, fold.train, like)
+        x, y = data.scaled_rows(fold, fold.train, like, periodic=False)
         self.x, self.y = (_with_zero_row(values).T.contiguous() for values in (x, y))
         weight = data.sample_weight
         self.weight = None if weight is None else _with_zero_row(weight[torch.from_numpy(fold.train)].to(like))
