@@ -20,7 +20,7 @@ LAYERS = (
     {"errors"},
     {"distributed", "files", "pickles", "registry", "statistics", "workers"},
     {"validation"},
-    {"functional"},
+    {"encoding", "functional"},
     {"accumulation", "losses", "metrics"},
     {"stack"},
     {"search"},

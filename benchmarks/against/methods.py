@@ -46,11 +46,14 @@ def as_filled(table: Table) -> pd.DataFrame:
 
 
 def as_numbers(table: Table) -> np.ndarray:
-    """Return the table as ``gar compare`` encodes it."""
-    from gar.app.tables.encoding import Encoder
+    """Return the table as the estimators of gar encode it; no training row has its own label in its features."""
+    from gar.encoding import Encoder
 
-    known = table.x.iloc[: table.test[0]]
-    return Encoder.infer(known).fit(known).transform(table.x)
+    known = np.arange(table.test[0])
+    encoder = Encoder.infer(table.x.iloc[known])
+    codes = encoder.codes(table.x)
+    fitted, features = encoder.fit_encode(codes[known], table.y[known, None])
+    return np.vstack([features, fitted.encode(codes[table.test])])
 
 
 def lightgbm(table: Table) -> np.ndarray:
@@ -117,10 +120,9 @@ def _gar(**settings: Any) -> Method:
     def method(table: Table) -> np.ndarray:
         from gar import GARRegressorCV
 
-        x = as_numbers(table)
         known = np.arange(table.test[0])
-        model = GARRegressorCV(cv=table.folds, random_state=0, **settings).fit(x[known], table.y[known])
-        return np.asarray(model.predict(x[table.test]))
+        model = GARRegressorCV(cv=table.folds, random_state=0, **settings).fit(table.x.iloc[known], table.y[known])
+        return np.asarray(model.predict(table.x.iloc[table.test]))
 
     return method
 

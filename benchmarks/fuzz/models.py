@@ -20,8 +20,8 @@ from gar.app.compare import Options, compare_table, source_of_frame
 from gar.app.models import Model, load_model
 from gar.app.models.file import description_text
 from gar.app.models.trees import TargetModel, TreeModel
-from gar.app.tables import Encoder
 from gar.boosting.library import RoundSettings, tree_library
+from gar.encoding import Encoder
 from gar.errors import InputError
 from gar.search import RunContext
 
@@ -60,7 +60,8 @@ def _networks() -> Model:
 def _trees(library: str) -> Model:
     """Return trees of few rounds, so that every bit can be flipped."""
     features, labels = table().drop(columns="price"), table()["price"].to_numpy()
-    encoder, adapter = Encoder.infer(features).fit(features), tree_library(library)
+    adapter, encoder = tree_library(library), Encoder.infer(features)
+    encoder = encoder.fit(encoder.codes(features), labels[:, None])
     settings = RoundSettings(loss="gar", max_depth=3, learning_rate=0.3, seed=1, subsample=0.8)
     rounds = islice(adapter.train_rounds(settings, encoder.transform(features), labels, []), ROUNDS)
     trees = [TargetModel(adapter.to_text(booster), 0.5, 2.0) for _, booster in rounds][-2:]

@@ -98,11 +98,11 @@ def test_an_edited_description_is_noticed(saved: Path) -> None:
 
 @pytest.mark.parametrize(
     ("found", "remedy"),
-    [(99, "update gar"), (4, "update gar"), (2, "save it anew with 'gar compare'"), ("new", "save it anew with 'gar compare'")],
+    [(99, "update gar"), (5, "update gar"), (2, "save it anew with 'gar compare'"), ("new", "save it anew with 'gar compare'")],
 )
 def test_another_format_says_what_to_do(saved: Path, found: object, remedy: str) -> None:
     change(saved, "format", value=found)
-    with pytest.raises(InputError, match=f"has format {found!r}, and gar {re.escape(__version__)} reads format 3; {remedy}"):
+    with pytest.raises(InputError, match=f"has format {found!r}, and gar {re.escape(__version__)} reads format 4; {remedy}"):
         load_model(saved)
 
 
@@ -140,13 +140,13 @@ NUMBERS, WORDS = 0, 1
         (("encoders", 0, "columns"), [], "expected one or more of different names"),
         (("encoders", 0, "columns", NUMBERS, "fill"), "2", "should be a valid number"),
         (("encoders", 0, "columns", NUMBERS, "fill"), 1e999, "should be a finite number"),
-        (("encoders", 0, "columns", NUMBERS, "unit"), "week", "'number' or 'day'"),
+        (("encoders", 0, "columns", NUMBERS, "marked"), "no", "should be a valid boolean"),
         (("encoders", 0, "columns", NUMBERS, "name"), "bmi", "different names"),
         (("encoders", 0, "columns", NUMBERS, "kind"), "spell", "kind"),
         (("encoders", 0, "columns", WORDS, "known"), ["man", "man"], "has a category twice"),
         (("encoders", 0, "columns", WORDS, "known"), [1, 2], "should be a valid string"),
         (("encoders", 0, "columns", WORDS, "known"), ["man"], "encoders of the same features"),
-        (("encoders", 0, "columns", WORDS, "other"), "no", "should be a valid boolean"),
+        (("encoders", 0, "columns", WORDS, "missing"), "no", "should be a valid boolean"),
     ],
 )
 def test_foreign_descriptions_are_refused(saved: Path, keys: tuple[str | int, ...], value: object, message: str) -> None:

@@ -10,7 +10,7 @@ from gar.app.models import TableModel, finish_output, load_model, replacing_outp
 from gar.errors import InputError
 from gar.stack import Layout, Scaling, StackedMLP
 from gar.stack.network import initial_weights
-from tests.app.tables.test_encoding import fitted, mixed
+from tests.encoding.test_encoder import fitted, mixed
 
 
 def model_of(target: str) -> TableModel:

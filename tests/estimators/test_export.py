@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
@@ -39,6 +40,27 @@ def test_predictions_agree(model: Any, targets: int, tmp_path: Path) -> None:
     (mine,) = session.run(None, {"X": x})
     assert mine.shape == (80, targets)
     np.testing.assert_allclose(mine, model.predict(x), rtol=0, atol=1e-4 * y.std())
+
+
+def test_missing_numbers_are_filled_and_columns_left_out(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=(80, 4))
+    y = x.sum(1)
+    x[::5, 1], x[:, 2] = np.nan, 7.0
+    model = GARRegressorCV(epochs=3, cv=2, random_state=0).fit(x, y)
+    export_onnx(model, tmp_path / "model.onnx")
+    session = runtime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
+    x[3, 0] = np.nan  # a gap in a column that had none
+    (mine,) = session.run(None, {"X": x})
+    np.testing.assert_allclose(mine[:, 0], model.predict(x), rtol=0, atol=1e-4)
+
+
+def test_text_cannot_be_exported(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"colour": ["red", "blue"] * 10, "size": range(20)})
+    model = GARRegressor(epochs=1).fit(frame, np.arange(20.0))
+    with pytest.raises(InputError, match="columns 'colour' hold categories or dates"):
+        export_onnx(model, tmp_path / "model.onnx")
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_cannot_be_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,13 +7,15 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit
 from sklearn.utils import check_array, check_consistent_length, check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d
 
 from gar.boosting.inputs import check_group_length, group_codes
 from gar.boosting.library import LabelledRows, StoppingSettings, TrainingTask, tree_library
 from gar.boosting.metrics import EarlyStoppingMetric
 from gar.boosting.objective import GARObjective
 from gar.boosting.training import TrainedTrees, train
+from gar.encoding import Encoder
+from gar.encoding.estimators import checked_table, inferred_codes
 from gar.errors import InputError, whole_number
 from gar.functional.gar import COMPONENTS, Component
 from gar.pickles import VersionedPickle
@@ -42,6 +44,9 @@ class GARBoostRegressor(VersionedPickle, RegressorMixin, BaseEstimator):  # type
             trains all rounds.
         validation_fraction: share of the rows, or of the groups, held out for early stopping: 2 rows at least.
         scoring: ``"pearson"``, ``"spearman"`` or ``"gar"``: the metric of early stopping.
+        categorical_features: columns of frames that hold categories: ``"from_dtype"`` are those of a category type; or a list of
+            names or of indices, or a mask, as in scikit-learn's HistGradientBoostingRegressor, for arrays too; None are none.
+            Text that is neither numbers nor dates is categories in any case.
         options: the library's own parameters, such as ``{"subsample": 0.8}``.
         n_jobs: threads; None is 1, -1 all.
         random_state: seed of the validation rows and of random options.
@@ -60,6 +65,7 @@ class GARBoostRegressor(VersionedPickle, RegressorMixin, BaseEstimator):  # type
     """
 
     model_: TrainedTrees
+    encoder_: Encoder
 
     def __init__(
         self,
@@ -75,6 +81,7 @@ class GARBoostRegressor(VersionedPickle, RegressorMixin, BaseEstimator):  # type
         early_stopping_rounds: int | None = None,
         validation_fraction: float = 0.1,
         scoring: Literal["pearson", "spearman", "gar"] = "pearson",
+        categorical_features: Any = "from_dtype",
         options: Mapping[str, Any] | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -90,6 +97,7 @@ class GARBoostRegressor(VersionedPickle, RegressorMixin, BaseEstimator):  # type
         self.early_stopping_rounds = early_stopping_rounds
         self.validation_fraction = validation_fraction
         self.scoring = scoring
+        self.categorical_features = categorical_features
         self.options = options
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -107,21 +115,30 @@ class GARBoostRegressor(VersionedPickle, RegressorMixin, BaseEstimator):  # type
         loss: dict[str, Any] = {"alpha": self.alpha, "components": self.components, "weights": self.weights}
         objective = GARObjective(**loss, groups=_at(codes, train_rows))
         metric = EarlyStoppingMetric(self.scoring, library=self.library, groups=_at(codes, valid_rows), **loss)
-        valid = None if valid_rows is None else rows.take(valid_rows)
-        self.model_ = train(library, TrainingTask(rows.take(train_rows), valid, objective, metric), self._settings(seed))
+        trained, valid = self._encoded(rows, train_rows, valid_rows)
+        self.model_ = train(library, TrainingTask(trained, valid, objective, metric), self._settings(seed))
         self.n_estimators_ = self.model_.rounds
         return self
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
         """Return predictions in the units of the labels, ``(rows,)`` or ``(rows, targets)`` as in ``fit``."""
         check_is_fitted(self)
-        x = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
+        x = self.encoder_.transform(checked_table(self, X, reset=False))
         return self.model_.predict(x).reshape(len(x), *self._label_shape)
+
+    def _encoded(self, rows: LabelledRows, train: np.ndarray, valid: np.ndarray | None) -> tuple[LabelledRows, LabelledRows | None]:
+        """Fit the encoder to the training rows, and return these and the validation rows with features instead of codes."""
+        trained = rows.take(train)
+        self.encoder_, features = self.encoder_.fit_encode(trained.x, trained.y.reshape(len(train), -1), trained.weight)
+        if valid is None:
+            return trained._replace(x=features), None
+        held_out = rows.take(valid)
+        return trained._replace(x=features), held_out._replace(x=self.encoder_.encode(held_out.x))
 
     def _checked_rows(self, x: Any, y: Any, sample_weight: Any, *, multi_output: bool) -> LabelledRows:
         if y is None:
             raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        x = validate_data(self, x, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=2)
+        self.encoder_, x = inferred_codes(self, x, fill=False)
         y = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y", estimator=self)
         if not multi_output and y.ndim == 2 and y.shape[1] > 1:
             raise InputError(

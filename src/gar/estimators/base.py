@@ -1,4 +1,4 @@
-"""What both estimators share: checked rows, standardised folds for a stack, and predictions in the units of the labels."""
+"""What both estimators share: checked rows, encoded and standardised folds, and predictions in the units of the labels."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -7,9 +7,12 @@ import numpy as np
 import torch
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_array, check_consistent_length, check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from torch import Tensor
 
+from gar.encoding import Encoder, encode_folds
+from gar.encoding.distinct import sorted_distinct
+from gar.encoding.estimators import checked_table, inferred_codes
 from gar.errors import InputError
 from gar.pickles import VersionedPickle
 from gar.registry import LOSSES
@@ -28,7 +31,7 @@ FoldScaling = tuple[Scaling | PeriodicFeatures | None, Scaling | None]
 
 
 class WeightedRows(NamedTuple):
-    """Rows of a table: features ``(rows, columns)``, labels ``(rows, targets)`` and sample weights ``(rows,)``."""
+    """Rows of a table: codes ``(rows, columns)`` of an encoder, labels ``(rows, targets)`` and sample weights ``(rows,)``."""
 
     x: np.ndarray
     y: np.ndarray
@@ -42,11 +45,42 @@ class WeightedRows(NamedTuple):
 
         So a row that occurs twice equals a row of weight two, and the order of rows does not matter, both to the last bit.
         """
-        counted = self.take(np.flatnonzero(self.weight > 0))
-        distinct, index = np.unique(np.hstack([counted.x, counted.y]), axis=0, return_inverse=True)
-        weight = np.bincount(index.reshape(-1), weights=counted.weight, minlength=len(distinct))
-        columns = counted.x.shape[1]
-        return WeightedRows(distinct[:, :columns], distinct[:, columns:], weight)
+        return self._merged(np.zeros(len(self.weight)))[0]
+
+    def merged_folds(self, splits: Sequence[Split]) -> tuple["WeightedRows", list[Split]]:
+        """Return merged rows, which all folds share, and the row numbers of the folds among them.
+
+        Rows are merged that are in the same part of every fold. If a part has a row twice, every part has rows of its own.
+        """
+        every = np.arange(len(self.weight))
+        parts = [[every[part] for part in split] for split in splits]  # masks and negative numbers become row numbers
+        if any(len(np.unique(np.concatenate(split))) < sum(map(len, split)) for split in parts):
+            return _concatenated([self.take(part).merged() for split in parts for part in split])
+        part_of = np.zeros((len(self.weight), len(parts)), dtype=np.int8)  # 1 is training, 2 validation
+        for fold, split in enumerate(parts):
+            for number, part in enumerate(split, start=1):
+                part_of[part, fold] = number
+        used = self._replace(weight=np.where(part_of.any(1), self.weight, 0.0))
+        patterns, pattern = np.unique(part_of, axis=0, return_inverse=True)
+        rows, pattern = used._merged(pattern.reshape(-1))
+        found = patterns[pattern.astype(np.int64)]
+        return rows, [(np.flatnonzero(column == 1), np.flatnonzero(column == 2)) for column in found.T]
+
+    def _merged(self, pattern: np.ndarray) -> tuple["WeightedRows", np.ndarray]:
+        """Return merged rows and their patterns; rows of different patterns are not merged."""
+        counted = np.flatnonzero(self.weight > 0)
+        order, is_new = sorted_distinct([column[counted] for column in (*self.x.T, *self.y.T, pattern)])
+        order = counted[order]
+        weight = np.bincount(np.cumsum(is_new) - 1, self.weight[order])
+        first = order[is_new]
+        return WeightedRows(self.x[first], self.y[first], weight), pattern[first]
+
+
+def _concatenated(blocks: Sequence[WeightedRows]) -> tuple[WeightedRows, list[Split]]:
+    """Return the rows of all blocks, and folds, each of which has two blocks."""
+    parts = np.split(np.arange(sum(len(block.weight) for block in blocks)), np.cumsum([len(block.weight) for block in blocks])[:-1])
+    rows = WeightedRows(*(np.concatenate(column) for column in zip(*blocks, strict=True)))
+    return rows, list(zip(parts[::2], parts[1::2], strict=True))
 
 
 class NetworkRegressor(VersionedPickle, RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -54,10 +88,15 @@ class NetworkRegressor(VersionedPickle, RegressorMixin, BaseEstimator):  # type:
 
     networks_: StackedMLP
     scalings_: list[FoldScaling]
+    encoders_: list[Encoder]
+    encoder_: Encoder
     n_outputs_: int
 
     def _validated(self, x: Any, y: Any, sample_weight: Any) -> tuple[WeightedRows, int, torch.device]:
-        """Return rows, seed and device, or raise an error that says what is wrong with them, before anything is trained."""
+        """Return rows, seed and device, or raise an error that says what is wrong with them, before anything is trained.
+
+        The features of the rows are codes of ``encoder_``, which is inferred here; folds fit it to their training rows.
+        """
         check_choice(self.loss, tuple(LOSSES), "loss")
         try:
             device = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if self.device == "auto" else self.device)
@@ -65,7 +104,7 @@ class NetworkRegressor(VersionedPickle, RegressorMixin, BaseEstimator):  # type:
             raise InputError(f"device={self.device!r} is not known to torch; use 'auto', 'cpu' or 'cuda'") from error
         if y is None:
             raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        x = validate_data(self, x, dtype=np.float64, ensure_min_samples=2)
+        self.encoder_, x = inferred_codes(self, x)
         y = check_array(y, dtype=np.float64, ensure_2d=False, ensure_all_finite="allow-nan", input_name="y", estimator=self)
         check_consistent_length(x, y)
         weight = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
@@ -74,24 +113,31 @@ class NetworkRegressor(VersionedPickle, RegressorMixin, BaseEstimator):  # type:
         check_labels(labels, range(self.n_outputs_))
         return WeightedRows(x, labels, weight), int(check_random_state(self.random_state).randint(2**31 - 1)), device
 
-    def _set_networks(self, networks: StackedMLP, folds: Sequence[Fold]) -> None:
-        """Predict with these networks from now on, one per fold."""
+    def _set_networks(self, networks: StackedMLP, folds: Sequence[Fold], encoders: Sequence[Encoder]) -> None:
+        """Predict with these networks from now on, each with the scalings of a fold and the encoder that was fitted to it."""
         if not bool(networks.weights.isfinite().all()):
             raise InputError("training diverged: the weights are no longer finite; use a smaller learning rate")
         self.networks_ = networks
         self.scalings_ = [(fold.features, fold.labels) for fold in folds]
+        self.encoders_ = list(encoders)
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
         """Return predictions in the units of the labels, ``(rows,)`` or ``(rows, targets)`` as in ``fit``."""
         check_is_fitted(self, "networks_")
-        x = torch.tensor(validate_data(self, X, dtype=np.float64, reset=False))
-        of_folds = [fold_predictions(self.networks_, index, scaling, x) for index, scaling in enumerate(self.scalings_)]
-        mean: np.ndarray = torch.stack(of_folds).mean(0).numpy()
+        codes = self.encoder_.codes(checked_table(self, X, reset=False))
+        total = torch.zeros(len(codes), self.n_outputs_, dtype=torch.float64)
+        last, x = None, torch.empty(0)
+        for index, (scaling, encoder) in enumerate(zip(self.scalings_, self.encoders_, strict=True)):
+            if encoder is not last:  # folds may share an encoder
+                last, x = encoder, torch.tensor(encoder.encode(codes))
+            total += fold_predictions(self.networks_, index, scaling, x)
+        mean: np.ndarray = (total / len(self.scalings_)).numpy()
         return mean[:, 0] if self._is_flat else mean
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
+        tags.input_tags.allow_nan = True
         return tags
 
 
@@ -112,27 +158,31 @@ def check_labels(labels: np.ndarray, names: Sequence[object]) -> None:
 
 
 def stack_data(
-    rows: WeightedRows, splits: Sequence[Split] = (), *, scale_labels: bool = True, bound_predictions: bool = True
-) -> StackData:
-    """Return a table in which every fold has its own merged rows, standardised with statistics of its training rows.
+    encoder: Encoder,
+    rows: WeightedRows,
+    splits: Sequence[Split] = (),
+    *,
+    scale_labels: bool = True,
+    bound_predictions: bool = True,
+) -> tuple[StackData, list[Encoder]]:
+    """Return a table whose folds are encoded and standardised with statistics of their training rows, and the fitted encoders.
 
     Without splits there is one fold, which trains on all rows.
     """
     everything = (np.arange(len(rows.weight)), np.arange(0))
-    blocks = [rows.take(indices).merged() for split in (splits or [everything]) for indices in split]
-    x, y, weight = (np.concatenate(column) for column in zip(*blocks, strict=True))
-    parts = np.split(np.arange(len(weight)), np.cumsum([len(block.weight) for block in blocks])[:-1])
-    folds = [(train, valid, np.arange(0)) for train, valid in zip(parts[::2], parts[1::2], strict=True)]
-    for number, (train, _, _) in enumerate(folds):
+    rows, folds = rows.merged_folds(splits or [everything])
+    for number, (train, _) in enumerate(folds):
         if len(train) == 0:
             raise InputError(f"no row of fold {number} counts in training: all its sample_weight are zero")
+    x, indices, parts, encoders = encode_folds(encoder, rows.x, rows.y, folds, rows.weight)
+    y, weight = rows.y[indices], rows.weight[indices]
     sample_weight = None if np.all(weight == 1) else weight
     scaled = {"scale_features": True, "scale_labels": scale_labels, "bound_predictions": bound_predictions}
-    data = StackData(x, y, folds, sample_weight=sample_weight, **scaled)
+    data = StackData(x, y, [(*fold, np.arange(0)) for fold in parts], sample_weight=sample_weight, **scaled)
     for number, fold in enumerate(data.folds if splits else ()):
         if data.count_labelled(fold.valid) == 0:
             raise InputError(f"fold {number} has no validation row with a label and a weight; use fewer folds, or other splits")
-    return data
+    return data, encoders
 
 
 def fold_predictions(networks: StackedMLP, index: int, scaling: FoldScaling, x: Tensor) -> Tensor:

@@ -8,6 +8,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
+from gar.encoding import Encoder, NumericColumn
+from gar.encoding.notes import quoted
 from gar.errors import InputError
 from gar.estimators.base import NetworkRegressor
 from gar.stack import BoundedScaling, PeriodicFeatures, Scaling
@@ -19,8 +21,9 @@ _FLOAT, _DOUBLE = 1, 11  # onnx.TensorProto
 def export_onnx(estimator: NetworkRegressor, path: str | os.PathLike[str]) -> None:
     """Write a fitted :class:`GARRegressor` or :class:`GARRegressorCV` as an ONNX model.
 
-    It takes ``X (rows, features)`` in double precision and gives ``y (rows, targets)`` in the units of the labels. Networks
-    work in single precision, so predictions agree to about six digits.
+    It takes ``X (rows, features)`` in double precision, NaN where a number is missing, and gives ``y (rows, targets)`` in the
+    units of the labels. Networks work in single precision, so predictions agree to about six digits. Columns of categories or
+    dates cannot be exported.
 
     Args:
         estimator: fitted.
@@ -33,12 +36,17 @@ def export_onnx(estimator: NetworkRegressor, path: str | os.PathLike[str]) -> No
             "onnxmltools for model.model_.booster"
         )
     check_is_fitted(estimator)
+    _check_columns(estimator.encoder_)
     try:
         import onnx
     except ImportError as error:
         raise InputError("writing ONNX needs the package onnx; install it with: pip install 'gar[onnx]'") from error
     graph = _Graph(onnx.helper, onnx.numpy_helper)
-    folds = [graph.add_network(estimator.networks_.module(index), *scaling) for index, scaling in enumerate(estimator.scalings_)]
+    inputs = list(getattr(estimator, "feature_names_in_", [f"x{index}" for index in range(estimator.n_features_in_)]))
+    folds = [
+        graph.add_network(graph.add_encoder(encoder, inputs), estimator.networks_.module(index), *scaling)
+        for index, (encoder, scaling) in enumerate(zip(estimator.encoders_, estimator.scalings_, strict=True))
+    ]
     graph.add("Div", reduce(partial(graph.add, "Add"), folds), graph.constant(np.float64(len(folds))), output="y")
     ends = [
         onnx.helper.make_tensor_value_info(name, _DOUBLE, ["rows", width])
@@ -48,6 +56,15 @@ def export_onnx(estimator: NetworkRegressor, path: str | os.PathLike[str]) -> No
     model = onnx.helper.make_model(body, opset_imports=[onnx.helper.make_opsetid("", _OPSET)], ir_version=8)
     onnx.checker.check_model(model, full_check=True)
     onnx.save_model(model, os.fspath(path))
+
+
+def _check_columns(encoder: Encoder) -> None:
+    others = [column.name for column in encoder.columns if not isinstance(column, NumericColumn)]
+    if others:
+        raise InputError(
+            f"columns {quoted(others)} hold categories or dates, which ONNX models of gar do not read; encode them as numbers "
+            "before fit, for example by a ColumnTransformer in front of the estimator"
+        )
 
 
 class _Graph:
@@ -71,9 +88,22 @@ class _Graph:
         self.constants.append(self._numpy_helper.from_array(array, name))
         return name
 
-    def add_network(self, network: nn.Sequential, features: Scaling | PeriodicFeatures | None, labels: Scaling | None) -> str:
-        """Add the predictions of one network and return their name."""
-        value = self._inputs(features)
+    def add_encoder(self, encoder: Encoder, inputs: list[str]) -> str:
+        """Add the features that :meth:`gar.encoding.Encoder.encode` returns for columns of numbers, and return their name."""
+        columns = [column for column in encoder.columns if isinstance(column, NumericColumn)]
+        indices, fills = [inputs.index(column.name) for column in columns], [column.fill or 0.0 for column in columns]
+        codes = self.add("Gather", "X", self.constant(np.array(indices)), axis=1)
+        missing = self.add("IsNaN", codes)
+        filled = self.add("Where", missing, self.constant(np.array([fills])), codes)
+        both = self.add("Concat", filled, self.add("Cast", missing, to=_DOUBLE), axis=1)
+        order = [part for index, column in enumerate(columns) for part in (index, len(columns) + index)[: 1 + column.marked]]
+        return self.add("Gather", both, self.constant(np.array(order)), axis=1)
+
+    def add_network(
+        self, value: str, network: nn.Sequential, features: Scaling | PeriodicFeatures | None, labels: Scaling | None
+    ) -> str:
+        """Add the predictions of one network for encoded features, and return their name."""
+        value = self._inputs(value, features)
         for layer in network:
             value = self._layer(value, layer)
         value = self.add("Cast", value, to=_DOUBLE)
@@ -84,12 +114,12 @@ class _Graph:
             return value
         return self.add("Min", self.add("Max", value, self.constant(labels.low)), self.constant(labels.high))
 
-    def _inputs(self, features: Scaling | PeriodicFeatures | None) -> str:
+    def _inputs(self, value: str, features: Scaling | PeriodicFeatures | None) -> str:
         """Add the inputs of a network in single precision, scaled before they are rounded."""
         if features is None:
-            return self.add("Cast", "X", to=_FLOAT)
+            return self.add("Cast", value, to=_FLOAT)
         scaling = features.scaling if isinstance(features, PeriodicFeatures) else features
-        scaled = self.add("Div", self.add("Sub", "X", self.constant(scaling.center)), self.constant(scaling.scale))
+        scaled = self.add("Div", self.add("Sub", value, self.constant(scaling.center)), self.constant(scaling.scale))
         single = self.add("Cast", scaled, to=_FLOAT)
         if not isinstance(features, PeriodicFeatures):
             return single

@@ -40,6 +40,9 @@ class GARRegressor(NetworkRegressor):
         bound_predictions: keep predictions within the range of the labels and a quarter of its width on both sides: a row with an
             outlying feature could get any prediction otherwise. False lets a trend go on.
         n_networks: networks that are trained as one stack, and predict by their mean.
+        categorical_features: columns of frames that hold categories: ``"from_dtype"`` are those of a category type; or a list of
+            names or of indices, or a mask, as in scikit-learn's HistGradientBoostingRegressor, for arrays too; None are none.
+            Text that is neither numbers nor dates is categories in any case.
         loss_options: further arguments of the loss, such as ``{"delta": 0.5}`` for ``"huber"``.
         random_state: an integer makes a fit repeatable.
         device: ``"auto"`` uses a GPU if there is one.
@@ -73,6 +76,7 @@ class GARRegressor(NetworkRegressor):
         validation_fraction: float = 0.2,
         n_networks: int = 5,
         bound_predictions: bool = True,
+        categorical_features: Any = "from_dtype",
         loss_options: Mapping[str, Any] | None = None,
         random_state: Any = None,
         device: str = "auto",
@@ -92,6 +96,7 @@ class GARRegressor(NetworkRegressor):
         self.validation_fraction = validation_fraction
         self.n_networks = n_networks
         self.bound_predictions = bound_predictions
+        self.categorical_features = categorical_features
         self.loss_options = loss_options
         self.random_state = random_state
         self.device = device
@@ -100,7 +105,8 @@ class GARRegressor(NetworkRegressor):
         """Train the networks. A weight of two equals two copies of a row; NaN in ``y`` is a missing label."""
         rows, seed, device = self._validated(X, y, sample_weight)
         rows = rows.merged()
-        data = stack_data(rows, self._splits(len(rows.weight), seed), bound_predictions=self.bound_predictions)
+        splits = self._splits(len(rows.weight), seed)
+        data, encoders = stack_data(self.encoder_, rows, splits, bound_predictions=self.bound_predictions)
         data = encode_features(data, self.encoding, seed=seed)
         parameter = self.alpha if self.loss == "gar" else None
         numbers = np.arange(self.n_networks)
@@ -111,7 +117,8 @@ class GARRegressor(NetworkRegressor):
         given |= {"keep_best": "mae"} if self.early_stopping else {"keep_final": True}
         settings = train_settings(features=data.x.shape[1], rows=train_rows(data), **given)
         history = train(data, models, settings, device=device)
-        self._set_networks(history.best if self.early_stopping else history.final, [data.folds[fold] for fold in folds])
+        networks = history.best if self.early_stopping else history.final
+        self._set_networks(networks, [data.folds[fold] for fold in folds], [encoders[fold] for fold in folds])
         return self
 
     def _splits(self, rows: int, seed: int) -> list[Split]:

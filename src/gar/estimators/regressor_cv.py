@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from sklearn.model_selection import KFold, check_cv
 
+from gar.encoding import Encoder
 from gar.errors import InputError, whole_number
 from gar.estimators.base import NetworkRegressor, Split, WeightedRows, stack_data
 from gar.estimators.presets import ESTIMATOR_PRESET, PAPER_PRESET, encode_features, train_rows, train_settings
@@ -127,6 +128,9 @@ class GARRegressorCV(NetworkRegressor):
         refit: ``"mean"`` of the winners of all folds, or ``"best"``.
         bound_predictions: keep predictions within the range of the labels and a quarter of its width on both sides: a row with an
             outlying feature could get any prediction otherwise. False lets a trend go on.
+        categorical_features: columns of frames that hold categories: ``"from_dtype"`` are those of a category type; or a list of
+            names or of indices, or a mask, as in scikit-learn's HistGradientBoostingRegressor, for arrays too; None are none.
+            Text that is neither numbers nor dates is categories in any case.
         preset: ``"paper"`` takes the paper's hyperparameters (SGD, its grids, networks and schedule) instead of those above.
         parameters: values to try of the parameter of a loss other than GAR; None is the grid with which the loss is registered.
         optimizer: ``"adamw"``, ``"adam"`` or ``"sgd"``.
@@ -173,6 +177,7 @@ class GARRegressorCV(NetworkRegressor):
         n_finalists: int | None = 4,
         refit: str = "mean",
         bound_predictions: bool = True,
+        categorical_features: Any = "from_dtype",
         preset: str | None = None,
         parameters: Sequence[float] | None = None,
         optimizer: str = ESTIMATOR_PRESET["optimizer"],
@@ -197,6 +202,7 @@ class GARRegressorCV(NetworkRegressor):
         self.n_finalists = n_finalists
         self.refit = refit
         self.bound_predictions = bound_predictions
+        self.categorical_features = categorical_features
         self.preset = preset
         self.parameters = parameters
         self.optimizer = optimizer
@@ -214,7 +220,7 @@ class GARRegressorCV(NetworkRegressor):
         """
         self._check_arguments()
         rows, seed, device = self._validated(X, y, sample_weight)
-        data = self._stack_data(rows, self._splits(rows, seed))
+        data, encoders = self._stack_data(rows, self._splits(rows, seed))
         self.scoring_ = self._supported_scoring(data)
         tables = self._encode(data, seed)
         rungs = self._halve(tables, seed, device)
@@ -223,7 +229,7 @@ class GARRegressorCV(NetworkRegressor):
         if self.refit == "best":
             self._refit(best, rungs[-1].best_epochs(best), rows, seed, device)
         else:
-            self._set_networks(winners, tables[best.encoding].folds)
+            self._set_networks(winners, tables[best.encoding].folds, encoders)
         return self
 
     def _check_arguments(self) -> None:
@@ -238,8 +244,9 @@ class GARRegressorCV(NetworkRegressor):
         if self.n_finalists is not None and self.n_finalists < 1:
             raise InputError(f"n_finalists={self.n_finalists} leaves nothing to train; use 1 or more, or None for all")
 
-    def _stack_data(self, rows: WeightedRows, splits: Sequence[Split] = ()) -> StackData:
-        return stack_data(rows, splits, scale_labels=self.preset is None, bound_predictions=self.bound_predictions)
+    def _stack_data(self, rows: WeightedRows, splits: Sequence[Split] = ()) -> tuple[StackData, list[Encoder]]:
+        scaled = {"scale_labels": self.preset is None, "bound_predictions": self.bound_predictions}
+        return stack_data(self.encoder_, rows, splits, **scaled)
 
     def _splits(self, rows: WeightedRows, seed: int) -> list[Split]:
         """Return shuffled folds for an integer ``cv``; a splitter or a list of splits is used as it is."""
@@ -370,6 +377,7 @@ class GARRegressorCV(NetworkRegressor):
 
     def _refit(self, best: Candidate, epochs: np.ndarray, rows: WeightedRows, seed: int, device: torch.device) -> None:
         """Train one network on all rows with the best combination, for the median of the epochs that were best on the folds."""
-        data = encode_features(self._stack_data(rows), best.encoding, seed=seed)
+        data, encoders = self._stack_data(rows)
+        data = encode_features(data, best.encoding, seed=seed)
         _, history = self._train_stack(data, [best], [0], seed, device, keep_final=True, epochs=int(np.median(epochs)) + 1)
-        self._set_networks(history.final, data.folds)
+        self._set_networks(history.final, data.folds, encoders)

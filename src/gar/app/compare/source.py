@@ -12,8 +12,10 @@ import pandas as pd
 
 from gar.app.compare.options import Options
 from gar.app.plugins import installed
-from gar.app.tables import Encoder, Parts, encode_folds, group_folds, read_with_notes, shuffled_folds, target_values
-from gar.app.tables.columns import is_numeric, quoted, to_floats
+from gar.app.tables import Parts, group_folds, read_with_notes, shuffled_folds, target_values
+from gar.app.tables.columns import is_numeric, to_floats
+from gar.encoding import Encoder, encode_folds
+from gar.encoding.notes import quoted
 from gar.errors import InputError
 from gar.estimators.base import check_labels
 from gar.stack import StackData
@@ -209,9 +211,15 @@ def prepare(source: Source, options: Options) -> Prepared:
     check_labels(kept.labels, [repr(name) for name in kept.targets])
     notes += _notes_on_equal_labels(kept, parts, options.metric)
     encoder = Encoder.infer(kept.features)
-    encoded = encode_folds(encoder, kept.features, kept.labels, parts, scale_labels=options.preset is None)
+    encoded = encode_folds(encoder, encoder.codes(kept.features), kept.labels, parts)
+    is_scaled = options.preset is None
+    scaled = {"scale_features": True, "scale_labels": is_scaled, "bound_predictions": is_scaled}
     return Prepared(
-        source=kept, data=encoded.data, encoders=tuple(encoded.encoders), parts=parts, notes=(*source.notes, *notes, *encoder.notes)
+        source=kept,
+        data=StackData(encoded.x, kept.labels[encoded.rows], encoded.parts, **scaled),
+        encoders=tuple(encoded.encoders),
+        parts=parts,
+        notes=(*source.notes, *notes, *encoder.notes),
     )
 
 

@@ -11,9 +11,9 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from gar import __version__
-from gar.app.tables import Encoder
+from gar.encoding import Encoder
 
-FORMAT = 3
+FORMAT = 4
 _KEY = "gar"
 UNSIGNED = "0" * 64
 """Stands for the checksum while it is computed. It comes first in the description, and so first in the file."""

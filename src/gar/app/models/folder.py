@@ -14,7 +14,7 @@ from torch import Tensor
 
 from gar import __version__
 from gar.app.models.file import FORMAT, UNREADABLE, Description, description_text, from_bytes, to_bytes
-from gar.app.tables import Encoder
+from gar.encoding import Encoder
 from gar.errors import InputError
 from gar.estimators.base import fold_predictions
 from gar.files import write_whole

@@ -1,15 +1,11 @@
-"""Tables of the user's own: read files of any format, split rows into folds, and encode columns as numbers."""
+"""Tables of the user's own: read files of any format, and split rows into folds."""
 
 from gar.app.tables.columns import target_values
-from gar.app.tables.encoding import EncodedFolds, Encoder, encode_folds
 from gar.app.tables.reading import read_table, read_with_notes
 from gar.app.tables.splits import Parts, group_folds, shuffled_folds
 
 __all__ = [
-    "EncodedFolds",
-    "Encoder",
     "Parts",
-    "encode_folds",
     "group_folds",
     "read_table",
     "read_with_notes",

@@ -1,31 +1,14 @@
-"""Cells of a table's columns as numbers, days or text, and remarks about columns for the report."""
+"""Cells of columns of pandas as numbers or text, and the labels of a table."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from pandas.api import types
 
+from gar.encoding.cells import MISSING_MARKS
+from gar.encoding.frames import pandas_cells
+from gar.encoding.notes import quoted
 from gar.errors import InputError
-
-_MISSING_MARKS = frozenset(["?", "-", "--", ".", "*", "na", "n/a", "#n/a", "nan", "null", "none", "#div/0!", "#num!", "#value!"])
-"""What programs and people write where a number is missing, in lower case."""
-NUMERIC_SHARE = 0.9
-"""Share of the informative cells that must be numbers, so that a column of text is read as numbers."""
-
-
-class ColumnNotes(dict[str, list[str]]):
-    """Remarks about columns for the report: each remark with the columns that it applies to."""
-
-    def add(self, remark: str, name: str) -> None:
-        self.setdefault(remark, []).append(name)
-
-    def lines(self) -> tuple[str, ...]:
-        """Return one line for each remark, with the first few columns."""
-        return tuple(
-            f"{remark} ({len(names)} {'column' if len(names) == 1 else 'columns'}): {first_few(names)}"
-            for remark, names in self.items()
-        )
 
 
 def target_values(frame: pd.DataFrame, targets: Sequence[str]) -> np.ndarray:
@@ -64,51 +47,20 @@ def to_text(series: pd.Series) -> pd.Series:
 
 def to_floats(series: pd.Series) -> np.ndarray:
     """Return cells as floats, durations in days, NaN where a cell is not a number."""
-    kind = series.dtype.kind
-    if isinstance(series.dtype, np.dtype) and kind in "fiub":
-        return np.asarray(series, dtype=np.float64)  # the usual case; a table may have thousands of columns
-    if kind == "M":
-        return np.full(len(series), np.nan)
-    if kind == "m":
-        series = series / pd.Timedelta(days=1)
-    elif not is_numeric(series):
-        series = pd.to_numeric(to_text(series), errors="coerce")
-    return np.asarray(series.to_numpy(np.float64, na_value=np.nan))
-
-
-def to_days(series: pd.Series) -> np.ndarray:
-    """Return dates as days since 1970, NaN where a cell is not a date; numbers are not dates."""
-    if is_numeric(series):
-        return np.full(len(series), np.nan)
-    dates = series if types.is_datetime64_any_dtype(series.dtype) else to_text(series)
-    dates = pd.to_datetime(dates, errors="coerce", format="ISO8601", utc=True)
-    days = (dates - pd.Timestamp("1970-01-01", tz="UTC")) / pd.Timedelta(days=1)
-    return np.asarray(days.to_numpy(np.float64, na_value=np.nan))
+    return pandas_cells(series).floats()
 
 
 def is_numeric(series: pd.Series) -> bool:
     """Return True if the dtype is real, boolean or a duration."""
-    if isinstance(series.dtype, np.dtype):
-        return series.dtype.kind in "fiubm"
-    return bool(types.is_numeric_dtype(series.dtype)) and not types.is_complex_dtype(series.dtype)
+    return series.dtype.kind in "fiubm"
 
 
 def is_missing_mark(words: pd.Series) -> pd.Series:
     """Return which texts mark a missing number, as '?' does."""
-    return words.map(lambda word: word.lower() in _MISSING_MARKS).astype(bool)
+    return words.map(lambda word: word.lower() in MISSING_MARKS).astype(bool)
 
 
 def unparsed_text(series: pd.Series, values: np.ndarray) -> pd.Series:
     """Return the text of cells that are not empty, but NaN in ``values``; the index is the row number, from 1."""
     rows = np.flatnonzero(np.isnan(values))
     return to_text(series.iloc[rows].set_axis(rows + 1)).dropna()
-
-
-def quoted(names: Iterable[object]) -> str:
-    """Return at most eight names in quotation marks, the first 40 characters of each, and the number of the others."""
-    return first_few([repr(str(name)[:40]) for name in names], limit=8)
-
-
-def first_few(names: Sequence[str], limit: int = 5) -> str:
-    """Return the first names, and the number of the others."""
-    return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")

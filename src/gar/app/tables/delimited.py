@@ -12,7 +12,9 @@ from io import BytesIO, StringIO
 import numpy as np
 import pandas as pd
 
-from gar.app.tables.columns import NUMERIC_SHARE, ColumnNotes, is_missing_mark, is_numeric, to_floats, to_text, unparsed_text
+from gar.app.tables.columns import is_missing_mark, is_numeric, to_floats, to_text, unparsed_text
+from gar.encoding.inference import NUMERIC_SHARE
+from gar.encoding.notes import ColumnNotes
 from gar.errors import InputError
 
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces"}

@@ -4,6 +4,7 @@ import datetime
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
@@ -12,10 +13,9 @@ import pytest
 from hypothesis import assume, given
 from pydantic import TypeAdapter
 
-from gar.app.tables import Encoder, encode_folds, read_table, target_values
-from gar.app.tables.encoding import CategoricalColumn, NumericColumn
+from gar.app.tables import read_table
+from gar.encoding import CategoricalColumn, EncodedFolds, Encoder, NumericColumn, encode_folds
 from gar.errors import InputError
-from gar.stack import Scaling
 
 
 def mixed() -> pd.DataFrame:
@@ -33,8 +33,9 @@ def mixed() -> pd.DataFrame:
     )
 
 
-def fitted(frame: pd.DataFrame, **options: int) -> Encoder:
-    return Encoder.infer(frame, **options).fit(frame)
+def fitted(frame: pd.DataFrame, **options: Any) -> Encoder:
+    encoder = Encoder.infer(frame, **options)
+    return encoder.fit(encoder.codes(frame), np.arange(float(len(frame)))[:, None])
 
 
 def column(encoder: Encoder, frame: pd.DataFrame, name: str) -> list[float]:
@@ -61,7 +62,8 @@ def test_notes_list_what_was_done() -> None:
         "missing numbers filled with the median of the training rows, with an indicator column (3 columns): size, when, count",
         "text one-hot encoded, one column per category (1 column): colour",
         "missing text has an indicator column (1 column): colour",
-        "dates converted to days since 1970 (2 columns): when, text date",
+        "dates converted to days since 1970, and to sine and cosine of season, weekday and time of day where these vary "
+        "(2 columns): when, text date",
         "left out, since all rows have the same value (1 column): same",
         "left out, since no row has a value (1 column): nothing",
     )
@@ -74,12 +76,12 @@ def test_a_clean_table_of_numbers_is_left_alone() -> None:
     np.testing.assert_array_equal(encoder.transform(frame), frame.to_numpy())
 
 
-def test_rare_values_share_a_column_and_ids_are_left_out() -> None:
+def test_many_categories_are_target_encoded_and_ids_are_left_out() -> None:
     frame = pd.DataFrame({"town": ["a"] * 5 + ["b"] * 4 + ["c", "d", "e"], "id": [f"no{row}" for row in range(12)], "x": range(12)})
     encoder = fitted(frame, max_categories=2)
-    assert encoder.feature_names == ["town=a", "town=b", "town is another value", "x"]
-    assert column(encoder, frame, "town is another value") == [0] * 9 + [1] * 3
+    assert encoder.feature_names == ["town mean", "town frequency", "x"]
     assert any("names and ids (1 column): id" in note for note in encoder.notes)
+    assert any("many categories target encoded" in note and note.endswith("(1 column): town") for note in encoder.notes)
 
 
 def test_notes_say_how_to_write_what_looks_like_numbers() -> None:
@@ -140,13 +142,12 @@ def test_numbers_and_text_are_the_same_category() -> None:
     )
 
 
-def test_rare_text_stays_rare_however_it_is_spelt() -> None:
+def test_spellings_that_the_first_table_tells_apart_stay_apart() -> None:
     frame = pd.DataFrame({"version": [*["1", "v2"] * 3, "1.0", "v3"]})
-    encoder = fitted(frame, max_categories=2)
-    assert column(encoder, frame, "version is another value") == [*[0] * 6, 1, 1]
+    encoder = fitted(frame)
+    assert column(encoder, frame, "version=1") == [1, 0] * 3 + [0, 0]
+    assert column(encoder, frame, "version=1.0") == [*[0] * 6, 1, 0]
     assert column(encoder, pd.DataFrame({"version": [1.0, 3.0]}), "version=1") == [1, 0]
-    (note,) = encoder.unknown_categories(frame)
-    assert note == "column 'version' holds a category that is rare or new to the model in 2 of 8 rows, such as '1.0'"
 
 
 def test_infinite_numbers_are_missing() -> None:
@@ -163,7 +164,8 @@ def test_dates_with_time_zones_python_dates_and_durations() -> None:
             "took": pd.to_timedelta(["12h", "36h"]),
         }
     )
-    assert fitted(frame).transform(frame).tolist() == [[1, 1, 0.5], [2, 4, 1.5]]
+    encoder = fitted(frame)
+    assert [column(encoder, frame, name) for name in frame.columns] == [[1, 2], [1, 4], [0.5, 1.5]]
 
 
 def test_categories_that_are_numbers_stay_categories() -> None:
@@ -184,7 +186,7 @@ def test_an_encoder_is_plain_data() -> None:
     back = from_json(encoder)
     assert back == encoder
     np.testing.assert_array_equal(back.transform(frame), encoder.transform(frame))
-    assert {column.kind for column in back.columns} == {"number", "category"}
+    assert {column.kind for column in back.columns} == {"number", "category", "date"}
 
 
 def test_encoders_without_columns_or_with_one_twice_are_refused() -> None:
@@ -208,7 +210,7 @@ def test_a_table_that_lacks_columns_is_refused() -> None:
         (pd.DataFrame({"a": []}), "no rows"),
         (pd.DataFrame({"a": [1, 1]}), "no column can be used .* same value .*: a"),
         (pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]), "different names"),
-        (pd.DataFrame([[1, 2], [3, 4]]), "names that are text"),
+        (pd.DataFrame([[1, 2], [3, 4]], columns=["a", 1]), "names that are text"),
         (pd.DataFrame(index=[0, 1]), "there is none besides the targets"),
     ],
 )
@@ -228,55 +230,39 @@ def test_kinds_that_change_between_tables_are_refused() -> None:
 FOLDS = [([0, 1, 2], [3, 4], [5]), ([3, 4], [0, 1, 2], [5])]
 
 
+def folds_of(frame: pd.DataFrame, y: np.ndarray, count: int = 2) -> EncodedFolds:
+    encoder = Encoder.infer(frame)
+    return encode_folds(encoder, encoder.codes(frame), y, FOLDS[:count])
+
+
 def test_each_fold_is_filled_from_its_own_training_rows() -> None:
     frame = pd.DataFrame({"x": [1.0, 3.0, np.nan, 10.0, 30.0, np.nan]})
-    y = np.arange(6.0)[:, None]
-    data, encoders, rows = encode_folds(Encoder.infer(frame), frame, y, FOLDS)
+    x, rows, parts, encoders = folds_of(frame, np.arange(6.0)[:, None])
     assert rows.tolist() == [0, 1, 2, 3, 4, 5, 3, 4, 0, 1, 2, 5]
-    assert data.x[:, 0].tolist() == [1, 3, 2, 10, 30, 2, 10, 30, 1, 3, 20, 20]
-    assert data.y[:, 0].tolist() == rows.tolist()
-    assert [fold.train.tolist() for fold in data.folds] == [[0, 1, 2], [6, 7]]
-    assert [fold.test.tolist() for fold in data.folds] == [[5], [11]]
-    for fold, encoder in zip(data.folds, encoders, strict=True):
-        assert isinstance(fold.features, Scaling)
-        assert fold.labels is not None
-        np.testing.assert_allclose(fold.features.center, data.x[fold.train].mean(0))
-        np.testing.assert_array_equal(encoder.transform(frame.iloc[rows[fold.test]]), data.x[fold.test])
+    assert x[:, 0].tolist() == [1, 3, 2, 10, 30, 2, 10, 30, 1, 3, 20, 20]
+    assert [train.tolist() for train, _, _ in parts] == [[0, 1, 2], [6, 7]]
+    assert [test.tolist() for _, _, test in parts] == [[5], [11]]
+    for (_, _, test), encoder in zip(parts, encoders, strict=True):
+        np.testing.assert_array_equal(encoder.transform(frame.iloc[rows[test]]), x[test])
 
 
 def test_nothing_of_other_rows_leaks_into_a_fold() -> None:
     frame = pd.DataFrame({"x": [1.0, 3.0, np.nan, 10.0, 30.0, np.nan], "y": range(6)})
     changed = frame.copy()
     changed.loc[[3, 4], "x"] = [-1e6, 1e6]
-    encoder = Encoder.infer(frame)
-    one, other = (encode_folds(encoder, table, np.zeros((6, 1)), FOLDS[:1]).data for table in (frame, changed))
-    train = one.folds[0].train
+    one, other = (folds_of(table, np.zeros((6, 1)), count=1) for table in (frame, changed))
+    train, _, test = one.parts[0]
     np.testing.assert_array_equal(one.x[train], other.x[train])
-    np.testing.assert_array_equal(one.x[one.folds[0].test], other.x[other.folds[0].test])
+    np.testing.assert_array_equal(one.x[test], other.x[test])
 
 
 def test_a_table_without_gaps_is_kept_once() -> None:
     frame = pd.DataFrame({"x": np.arange(6.0), "colour": list("rgbrgb")})
-    data, encoders, rows = encode_folds(Encoder.infer(frame), frame, np.zeros((6, 1)), FOLDS, scale_labels=False)
-    assert data.x.shape == (6, 4)
+    x, rows, _, encoders = folds_of(frame, np.zeros((6, 1)))
+    assert x.shape == (6, 4)
     assert rows.tolist() == list(range(6))
-    assert data.folds[0].labels is None
     assert len(encoders) == 2
-
-
-def test_labels_with_gaps() -> None:
-    frame = pd.DataFrame({"a": [1, None, 3], "b": ["4", "", "6"], "c": ["x", "y", "z"], "d": [None] * 3, "e": [1, np.inf, 2]})
-    np.testing.assert_array_equal(target_values(frame, ["a", "b"]), [[1, 4], [np.nan, np.nan], [3, 6]])
-    for targets, message in [
-        (["c"], "target 'c' holds 'x' in row 1; expected numbers"),
-        (["d"], "target 'd' has no value in any row"),
-        (["e"], "target 'e' holds 'inf' in row 2"),
-        (["A"], "no column 'A'; it has 'a', 'b'"),
-        ([], "expected a list of different column names"),
-        (["a", "a"], "expected a list of different column names"),
-    ]:
-        with pytest.raises(InputError, match=message):
-            target_values(frame, targets)
+    assert encoders[0] is encoders[1]
 
 
 @given(
@@ -300,7 +286,7 @@ def test_whatever_comes_becomes_finite_numbers_or_a_clear_refusal(rows: list[tup
         encoder = Encoder.infer(frame)
     except InputError:
         assume(False)  # nothing but ids, blanks and infinities
-    encoder = encoder.fit(frame)
+    encoder = encoder.fit(encoder.codes(frame), np.zeros((len(frame), 1)))
     x = encoder.transform(frame)
     assert x.shape == (len(frame), len(encoder.feature_names))
     assert np.isfinite(x).all()
