@@ -252,6 +252,25 @@ METRICS: Mapping[str, MetricSpec] = MappingProxyType(
 )
 """Every metric by name, in the order in which they are always given."""
 
+_SKLEARN_METRICS: Mapping[str, str] = {
+    "neg_mean_absolute_error": "mae",
+    "neg_root_mean_squared_error": "rmse",
+    "neg_mean_squared_error": "rmse",  # of two models, the one with the smaller square has the smaller root
+}
+
+
+def metric_name(name: str) -> str:
+    """Return the name of a metric, which may be given by scikit-learn's name of its scorer.
+
+    Example:
+        >>> metric_name("neg_mean_absolute_error"), metric_name("r2")
+        ('mae', 'r2')
+    """
+    if name not in METRICS and name not in _SKLEARN_METRICS:
+        known = ", ".join(repr(one) for one in (*METRICS, *_SKLEARN_METRICS))
+        raise InputError(f"scoring={name!r} is not known; expected one of {known}")
+    return _SKLEARN_METRICS.get(name, name)
+
 
 @dataclass(frozen=True, kw_only=True)
 class FamilySpec:

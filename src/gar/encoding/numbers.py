@@ -115,7 +115,7 @@ def _phase(days: np.ndarray, cycle: Cycle) -> np.ndarray:
     known = np.nan_to_num(np.floor(days)).astype("M8[D]")
     starts = known.astype("M8[Y]")
     lengths = (starts + 1).astype("M8[D]") - starts.astype("M8[D]")
-    return (days - starts.astype("M8[D]").astype(np.float64)) / lengths.astype(np.float64)
+    return np.asarray((days - starts.astype("M8[D]").astype(np.float64)) / lengths.astype(np.float64))
 
 
 def _filled(values: np.ndarray, fill: float | None) -> np.ndarray:

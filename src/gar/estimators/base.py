@@ -1,6 +1,7 @@
 """What both estimators share: checked rows, encoded and standardised folds, and predictions in the units of the labels."""
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from gar.encoding.estimators import checked_table, inferred_codes
 from gar.errors import InputError
 from gar.pickles import VersionedPickle
 from gar.registry import LOSSES
-from gar.stack import Fold, PeriodicFeatures, Scaling, StackData, StackedMLP
+from gar.stack import PeriodicFeatures, Scaling, StackData, StackedMLP
 from gar.stack.data import LARGEST
 from gar.validation import check_choice
 
@@ -25,9 +26,6 @@ Split = tuple[np.ndarray, np.ndarray]
 
 BLOCK_ROWS = 4096
 """Rows that are predicted at a time, so that periodic features of many rows do not fill the memory."""
-
-FoldScaling = tuple[Scaling | PeriodicFeatures | None, Scaling | None]
-"""How a fold transforms features, and how it scales labels."""
 
 
 class WeightedRows(NamedTuple):
@@ -83,12 +81,34 @@ def _concatenated(blocks: Sequence[WeightedRows]) -> tuple[WeightedRows, list[Sp
     return rows, list(zip(parts[::2], parts[1::2], strict=True))
 
 
-class NetworkRegressor(VersionedPickle, RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Predicts with the mean of one network or several, each with its own scaling of features and labels."""
+class Member(NamedTuple):
+    """Networks of an ensemble that read the same features: how a fold encodes and scales them, and how it scales labels."""
 
-    networks_: StackedMLP
-    scalings_: list[FoldScaling]
-    encoders_: list[Encoder]
+    networks: StackedMLP
+    encoder: Encoder
+    features: Scaling | PeriodicFeatures | None
+    labels: Scaling | None
+
+    def predict(self, x: Tensor) -> Tensor:
+        """Return predictions ``(networks, rows, targets)`` in the units of the labels, for encoded rows ``(rows, features)``."""
+        return predictions(self.networks, self.features, self.labels, x)
+
+
+def predictions(networks: StackedMLP, features: Scaling | PeriodicFeatures | None, labels: Scaling | None, x: Tensor) -> Tensor:
+    """Return predictions ``(networks, rows, targets)`` in the units of the labels, for rows ``x (rows, features)`` of a table.
+
+    They are computed in double precision, in which a row's prediction does not depend on the rows beside it.
+    """
+    exact = StackedMLP(networks.layout, networks.weights.double())
+    blocks = torch.split(x.double(), BLOCK_ROWS)
+    scaled = torch.cat([exact(rows if features is None else features.apply(rows)).predictions for rows in blocks], 1)
+    return scaled if labels is None else labels.undo(scaled)
+
+
+class NetworkRegressor(VersionedPickle, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Predicts with the mean of one network or several, which may differ in architecture and in their scaling of the table."""
+
+    members_: list[Member]
     encoder_: Encoder
     n_outputs_: int
 
@@ -113,25 +133,22 @@ class NetworkRegressor(VersionedPickle, RegressorMixin, BaseEstimator):  # type:
         check_labels(labels, range(self.n_outputs_))
         return WeightedRows(x, labels, weight), int(check_random_state(self.random_state).randint(2**31 - 1)), device
 
-    def _set_networks(self, networks: StackedMLP, folds: Sequence[Fold], encoders: Sequence[Encoder]) -> None:
-        """Predict with these networks from now on, each with the scalings of a fold and the encoder that was fitted to it."""
-        if not bool(networks.weights.isfinite().all()):
+    def _set_members(self, members: list[Member]) -> None:
+        """Predict with the mean of these networks from now on."""
+        if not all(bool(member.networks.weights.isfinite().all()) for member in members):
             raise InputError("training diverged: the weights are no longer finite; use a smaller learning rate")
-        self.networks_ = networks
-        self.scalings_ = [(fold.features, fold.labels) for fold in folds]
-        self.encoders_ = list(encoders)
+        self.members_ = members
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
         """Return predictions in the units of the labels, ``(rows,)`` or ``(rows, targets)`` as in ``fit``."""
-        check_is_fitted(self, "networks_")
+        check_is_fitted(self, "members_")
         codes = self.encoder_.codes(checked_table(self, X, reset=False))
         total = torch.zeros(len(codes), self.n_outputs_, dtype=torch.float64)
-        last, x = None, torch.empty(0)
-        for index, (scaling, encoder) in enumerate(zip(self.scalings_, self.encoders_, strict=True)):
-            if encoder is not last:  # folds may share an encoder
-                last, x = encoder, torch.tensor(encoder.encode(codes))
-            total += fold_predictions(self.networks_, index, scaling, x)
-        mean: np.ndarray = (total / len(self.scalings_)).numpy()
+        for encoder, members in groupby(self.members_, key=lambda member: member.encoder):  # folds may share an encoder
+            x = torch.tensor(encoder.encode(codes))
+            for member in members:
+                total += member.predict(x).sum(0)
+        mean: np.ndarray = (total / sum(len(member.networks) for member in self.members_)).numpy()
         return mean[:, 0] if self._is_flat else mean
 
     def __sklearn_tags__(self) -> Any:
@@ -183,15 +200,3 @@ def stack_data(
         if data.count_labelled(fold.valid) == 0:
             raise InputError(f"fold {number} has no validation row with a label and a weight; use fewer folds, or other splits")
     return data, encoders
-
-
-def fold_predictions(networks: StackedMLP, index: int, scaling: FoldScaling, x: Tensor) -> Tensor:
-    """Return predictions ``(rows, targets)`` of one network in the units of the labels, for features ``x`` of the table.
-
-    They are computed in double precision, in which a row's prediction does not depend on the rows beside it.
-    """
-    network = StackedMLP(networks.layout, networks.weights[index : index + 1].double())
-    features, labels = scaling
-    blocks = torch.split(x.double(), BLOCK_ROWS)
-    predictions = torch.cat([network(rows if features is None else features.apply(rows)).predictions[0] for rows in blocks])
-    return predictions if labels is None else labels.undo(predictions)

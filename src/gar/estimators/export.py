@@ -43,11 +43,12 @@ def export_onnx(estimator: NetworkRegressor, path: str | os.PathLike[str]) -> No
         raise InputError("writing ONNX needs the package onnx; install it with: pip install 'gar[onnx]'") from error
     graph = _Graph(onnx.helper, onnx.numpy_helper)
     inputs = list(getattr(estimator, "feature_names_in_", [f"x{index}" for index in range(estimator.n_features_in_)]))
-    folds = [
-        graph.add_network(graph.add_encoder(encoder, inputs), estimator.networks_.module(index), *scaling)
-        for index, (encoder, scaling) in enumerate(zip(estimator.encoders_, estimator.scalings_, strict=True))
+    outputs = [
+        graph.add_network(graph.add_encoder(member.encoder, inputs), member.networks.module(index), member.features, member.labels)
+        for member in estimator.members_
+        for index in range(len(member.networks))
     ]
-    graph.add("Div", reduce(partial(graph.add, "Add"), folds), graph.constant(np.float64(len(folds))), output="y")
+    graph.add("Div", reduce(partial(graph.add, "Add"), outputs), graph.constant(np.float64(len(outputs))), output="y")
     ends = [
         onnx.helper.make_tensor_value_info(name, _DOUBLE, ["rows", width])
         for name, width in (("X", estimator.n_features_in_), ("y", estimator.n_outputs_))

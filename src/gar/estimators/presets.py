@@ -12,11 +12,11 @@ from gar.validation import check_choice
 ESTIMATOR_PRESET: Mapping[str, Any] = {
     "learning_rates": (2e-2, 1e-2, 5e-3),
     "weight_decays": (1e-1, 1e-2),
-    "batch_sizes": (32,),
+    "batch_sizes": "auto",
     "hidden_sizes": "auto",
     "activation": "silu",
     "encoding": "auto",
-    "epochs": 60,
+    "epochs": "auto",
     "optimizer": "adamw",
     "schedule": "cosine",
 }

@@ -1,14 +1,16 @@
 """A few networks with one loss and one setting, as an estimator of scikit-learn."""
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from gar.errors import InputError, whole_number
-from gar.estimators.base import NetworkRegressor, Split, stack_data
+from gar.estimators.base import Member, NetworkRegressor, Split, stack_data
+from gar.estimators.budget import TimeLimit, batch_size_for, epochs_for
 from gar.estimators.presets import ESTIMATOR_PRESET, encode_features, train_rows, train_settings
-from gar.stack import Models, train
+from gar.stack import History, Models, StackData, TrainSettings, train
 
 _SETTINGS = ("hidden_sizes", "activation", "encoding", "epochs", "batch_size", "optimizer", "schedule", "loss", "loss_options")
 """Arguments of the estimator that are settings of its training."""
@@ -31,8 +33,8 @@ class GARRegressor(NetworkRegressor):
             which switch off uninformative inputs; None is standardised features alone.
         learning_rate: at the first epoch.
         weight_decay: of the optimiser.
-        epochs: passes over the rows.
-        batch_size: rows of a mini-batch.
+        epochs: passes over the rows; ``"auto"`` is 60 up to 4000 training rows, and fewer for more.
+        batch_size: rows of a mini-batch; ``"auto"`` is 32 up to 4000 training rows, and up to 512 for more.
         optimizer: ``"adamw"``, ``"adam"`` or ``"sgd"``.
         schedule: of the learning rate: ``"cosine"``, ``"multistep"`` or ``"constant"``.
         early_stopping: choose the epoch by validation rows; False trains on all rows for all epochs.
@@ -40,6 +42,7 @@ class GARRegressor(NetworkRegressor):
         bound_predictions: keep predictions within the range of the labels and a quarter of its width on both sides: a row with an
             outlying feature could get any prediction otherwise. False lets a trend go on.
         n_networks: networks that are trained as one stack, and predict by their mean.
+        time_limit: seconds that training may take. It ends early with a warning, and networks keep what they have.
         categorical_features: columns of frames that hold categories: ``"from_dtype"`` are those of a category type; or a list of
             names or of indices, or a mask, as in scikit-learn's HistGradientBoostingRegressor, for arrays too; None are none.
             Text that is neither numbers nor dates is categories in any case.
@@ -68,13 +71,14 @@ class GARRegressor(NetworkRegressor):
         encoding: str | None = None,
         learning_rate: float = 1e-2,
         weight_decay: float = 1e-2,
-        epochs: int = 60,
-        batch_size: int = 32,
+        epochs: int | str = "auto",
+        batch_size: int | str = "auto",
         optimizer: str = "adamw",
         schedule: str = "cosine",
         early_stopping: bool = True,
         validation_fraction: float = 0.2,
         n_networks: int = 5,
+        time_limit: float | None = None,
         bound_predictions: bool = True,
         categorical_features: Any = "from_dtype",
         loss_options: Mapping[str, Any] | None = None,
@@ -95,6 +99,7 @@ class GARRegressor(NetworkRegressor):
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.n_networks = n_networks
+        self.time_limit = time_limit
         self.bound_predictions = bound_predictions
         self.categorical_features = categorical_features
         self.loss_options = loss_options
@@ -103,23 +108,47 @@ class GARRegressor(NetworkRegressor):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "GARRegressor":  # noqa: N803
         """Train the networks. A weight of two equals two copies of a row; NaN in ``y`` is a missing label."""
+        limit = TimeLimit(self.time_limit)
         rows, seed, device = self._validated(X, y, sample_weight)
         rows = rows.merged()
         splits = self._splits(len(rows.weight), seed)
         data, encoders = stack_data(self.encoder_, rows, splits, bound_predictions=self.bound_predictions)
         data = encode_features(data, self.encoding, seed=seed)
+        numbers = list(range(self.n_networks))
         parameter = self.alpha if self.loss == "gar" else None
-        numbers = np.arange(self.n_networks)
-        folds = numbers % len(data.folds)
         rates = {"learning_rate": self.learning_rate, "weight_decay": self.weight_decay}
-        models = Models(fold=folds, seed=seed + numbers, parameter=parameter, **rates)
-        given = {name: getattr(self, name) for name in _SETTINGS}
-        given |= {"keep_best": "mae"} if self.early_stopping else {"keep_final": True}
-        settings = train_settings(features=data.x.shape[1], rows=train_rows(data), **given)
-        history = train(data, models, settings, device=device)
+        folds, seeds = [number % len(data.folds) for number in numbers], [seed + number for number in numbers]
+        models = Models(fold=folds, seed=seeds, parameter=parameter, **rates)
+        history = train(data, models, self._train_settings(data), device=device, go_on=limit.go_on)
+        if history.is_cut:
+            self._warn_of_cut(history)
         networks = history.best if self.early_stopping else history.final
-        self._set_networks(networks, [data.folds[fold] for fold in folds], [encoders[fold] for fold in folds])
+        self._set_members(
+            [
+                Member(networks.take([number]), encoders[fold], data.folds[fold].features, data.folds[fold].labels)
+                for number, fold in zip(numbers, folds, strict=True)
+                if history.epochs_run[number] or not history.is_cut
+            ]
+        )
         return self
+
+    def _train_settings(self, data: StackData) -> TrainSettings:
+        rows = train_rows(data)
+        given = {name: getattr(self, name) for name in _SETTINGS}
+        given["epochs"] = epochs_for(rows) if self.epochs == "auto" else self.epochs
+        given["batch_size"] = batch_size_for(rows) if self.batch_size == "auto" else self.batch_size
+        given |= {"keep_best": "mae"} if self.early_stopping else {"keep_final": True}
+        return train_settings(features=data.x.shape[1], rows=rows, **given)
+
+    def _warn_of_cut(self, history: History) -> None:
+        if not history.epochs_run.any():
+            raise InputError(f"time_limit={self.time_limit} s was over before the first epoch; allow more seconds")
+        trained, epochs = int((history.epochs_run > 0).sum()), history.metrics.shape[1]
+        warnings.warn(
+            f"time_limit={self.time_limit} s: {trained} of {len(history)} networks were trained, for {history.epochs_run.max()} of "
+            f"{epochs} epochs. A longer limit, or none, predicts better",
+            stacklevel=3,
+        )
 
     def _splits(self, rows: int, seed: int) -> list[Split]:
         """Return the training and validation rows of every network; none without early stopping.

@@ -1,131 +1,81 @@
 """A grid of networks over all folds, trained as one tensor program and tuned by successive halving, in the manner of LassoCV."""
 
+import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
-from sklearn.model_selection import KFold, check_cv
+from sklearn.model_selection import GroupKFold, GroupShuffleSplit, KFold, ShuffleSplit, check_cv
 
 from gar.encoding import Encoder
 from gar.errors import InputError, whole_number
-from gar.estimators.base import NetworkRegressor, Split, WeightedRows, stack_data
+from gar.estimators.base import Member, NetworkRegressor, Split, WeightedRows, stack_data
+from gar.estimators.budget import (
+    FOLDS,
+    LARGE_FOLDS,
+    LARGE_ROWS,
+    SMALL_ROWS,
+    TRIAL_VALIDATION_ROWS,
+    VALIDATION_ROWS,
+    Budget,
+    TimeLimit,
+    batch_size_for,
+    epochs_for,
+    finalists_for,
+    with_fewer_rows,
+)
+from gar.estimators.halving import Candidate, Rung, Tables, greedy_choice
 from gar.estimators.presets import ESTIMATOR_PRESET, PAPER_PRESET, encode_features, train_rows, train_settings
-from gar.registry import LOSSES, METRICS
+from gar.registry import LOSSES, METRICS, metric_name
 from gar.search import RunContext, search
 from gar.stack import History, Models, StackData, StackedMLP
 from gar.validation import check_choice
 
 _EPOCH_FACTOR, _CANDIDATE_FACTOR = 6, 3
-"""Successive halving: the first rungs have a sixth of the epochs; a third of the candidates is promoted from one fold to all."""
+"""Successive halving: trials have a sixth of the epochs; a third of the candidates is promoted from one fold to all."""
 
 _MIN_VALIDATION_ROWS = 5
 """Validation rows of a fold below which correlations and R2 are uninformative."""
-
-Stack = tuple[str | None, int]
-"""Encoding and batch size, which networks trained as one stack have in common."""
-
-Tables = Mapping[str | None, StackData]
-"""The table in each encoding to try."""
-
-
-class Candidate(NamedTuple):
-    """One combination of hyperparameters."""
-
-    encoding: str | None
-    batch_size: int
-    learning_rate: float
-    weight_decay: float
-    parameter: float | None
-
-    @property
-    def stack(self) -> Stack:
-        return self.encoding, self.batch_size
-
-    def params(self, parameter: str | None) -> dict[str, Any]:
-        """Return the combination by name, given the name of the parameter of the loss."""
-        shared = dict(zip(self._fields[:-1], self, strict=False))
-        return shared if parameter is None or self.parameter is None else {**shared, parameter: self.parameter}
-
-
-@dataclass(frozen=True)
-class Rung:
-    """A step of successive halving: candidates that were trained on some folds for some epochs.
-
-    ``scores`` are validation scores ``(all folds, candidates)``, larger being better: ``-inf`` for a candidate that failed, NaN on
-    folds where it was not tried. ``runs`` has for every stack its models, fold after fold, and their history.
-    """
-
-    candidates: list[Candidate]
-    epochs: int
-    scores: np.ndarray
-    runs: Mapping[Stack, tuple[Models, History]]
-
-    def best(self, count: int) -> list[Candidate]:
-        """Return the candidates with the highest mean score over the folds tried, in the order of the grid."""
-        means = np.nanmean(self.scores, 0)
-        return [self.candidates[index] for index in sorted(np.argsort(-means, kind="stable")[:count])]
-
-    def with_scores_of(self, earlier: "Rung") -> "Rung":
-        """Return this rung with scores on the folds where an earlier rung tried its candidates, too."""
-        indices = [earlier.candidates.index(candidate) for candidate in self.candidates]
-        return replace(self, scores=np.where(np.isnan(self.scores), earlier.scores[:, indices], self.scores))
-
-    def of_best_encoding(self) -> "Rung":
-        """Return the candidates that have the same encoding as the best one."""
-        best = self.best(1)[0].encoding
-        indices = [index for index, candidate in enumerate(self.candidates) if candidate.encoding == best]
-        runs = {stack: run for stack, run in self.runs.items() if stack[0] == best}
-        return replace(self, candidates=[self.candidates[index] for index in indices], scores=self.scores[:, indices], runs=runs)
-
-    def networks(self, indices: Sequence[int]) -> StackedMLP:
-        """Return for every fold the network of one candidate, given by its index, with the weights of its best epoch."""
-        found = [self._model(fold, self.candidates[index]) for fold, index in enumerate(indices)]
-        return StackedMLP(found[0][0].layout, torch.stack([history.best.weights[model] for history, model in found]))
-
-    def best_epochs(self, candidate: Candidate) -> np.ndarray:
-        """Return the best epoch of a candidate on every fold, from 0."""
-        found = [self._model(fold, candidate) for fold in range(len(self.scores))]
-        return np.array([history.best_epoch[model] for history, model in found])
-
-    def _model(self, fold: int, candidate: Candidate) -> tuple[History, int]:
-        """Return the history that a candidate's network of a fold is in, and its index there."""
-        members = [other for other in self.candidates if other.stack == candidate.stack]
-        return self.runs[candidate.stack][1], fold * len(members) + members.index(candidate)
 
 
 class GARRegressorCV(NetworkRegressor):
     """A network for tables that tunes itself: combinations of hyperparameters on all folds, trained as one tensor program.
 
-    In each fold the network and epoch with the best validation score win. Predictions are the mean of these winners, or with
-    ``refit="best"`` those of one network trained on all rows with the combination that is best over all folds, for as many epochs
-    as the folds found best.
+    Tables are taken as they come: frames with text, categories, dates and gaps, or arrays. Predictions are the mean of the best
+    networks of all folds, each at its best epoch, or with ``refit="best"`` those of one network trained on all rows with the
+    combination that is best over all folds, for as many epochs as the folds found best.
 
     Combinations are thinned out by successive halving: all are trained for a sixth of the epochs on one fold, the better third on
-    the other folds, too, and ``n_finalists`` of the better encoding for all epochs.
+    the other folds, too, and ``n_finalists`` for all epochs, as many of each encoding. In each fold the finalists are then weighted
+    by the validation score of their mean. Trials see at most 4000 rows, and large tables get fewer epochs, larger batches and fewer
+    folds, so that time grows more slowly than rows.
 
     Args:
         loss: a name of :data:`gar.registry.LOSSES`.
         alphas: values of GAR's alpha to try. Other losses try ``parameters``.
         learning_rates: to try.
         weight_decays: to try.
-        batch_sizes: to try.
+        batch_sizes: to try; ``"auto"`` is one that grows with the table: 32 rows up to 512.
         hidden_sizes: widths of the hidden layers; ``"auto"`` is three of 64 or, from 2000 training rows on, of 128; ``"paper"``
             the paper's by number of features.
         activation: between the layers: ``"silu"`` or ``"elu"``.
         encoding: of features: ``"periodic"`` adds cosines of each (:class:`gar.stack.PeriodicFeatures`) and learned feature gates,
             which switch off uninformative inputs; None is standardised features alone; ``"auto"`` tries both.
-        epochs: passes over the rows.
-        cv: number of folds, a splitter of scikit-learn, or a list of (train, test) rows.
-        scoring: ``"mae"``, ``"rmse"``, ``"pearson"``, ``"spearman"`` or ``"r2"`` on the validation rows. The last three need five
-            of them in every fold; with fewer, ``"mae"`` is used with a warning.
-        n_finalists: combinations that are trained for all epochs; None trains all of them.
-        refit: ``"mean"`` of the winners of all folds, or ``"best"``.
+        epochs: passes over the rows; ``"auto"`` is 60 up to 4000 training rows, and fewer for more.
+        cv: number of folds, a splitter of scikit-learn, or a list of (train, test) rows. ``"auto"`` is five folds, or above 20,000
+            rows two random splits.
+        scoring: ``"mae"``, ``"rmse"``, ``"pearson"``, ``"spearman"`` or ``"r2"`` on the validation rows, or scikit-learn's name of
+            one of them. Correlations and R2 need five rows of different labels in every fold; otherwise ``"mae"`` is used with a
+            warning.
+        n_finalists: combinations that are trained for all epochs; None trains all of them, ``"auto"`` four, or two on tables of
+            more than 8000 training rows.
+        refit: ``"mean"`` of the best networks of all folds, or ``"best"``.
+        time_limit: seconds that ``fit`` may take. It then trains less, and a warning says what was left out. None is no limit.
         bound_predictions: keep predictions within the range of the labels and a quarter of its width on both sides: a row with an
             outlying feature could get any prediction otherwise. False lets a trend go on.
         categorical_features: columns of frames that hold categories: ``"from_dtype"`` are those of a category type; or a list of
@@ -136,7 +86,7 @@ class GARRegressorCV(NetworkRegressor):
         optimizer: ``"adamw"``, ``"adam"`` or ``"sgd"``.
         schedule: of the learning rate: ``"cosine"``, ``"multistep"`` or ``"constant"``.
         loss_options: further arguments of the loss, for all networks alike.
-        n_jobs: processes to train with; -1 is one per core. It changes no result.
+        n_jobs: processes to train with; -1 is one per core. It changes no result, unless a time limit cuts training.
         verbose: show a progress line.
         random_state: an integer makes a fit repeatable.
         device: ``"auto"`` uses a GPU if there is one.
@@ -148,9 +98,10 @@ class GARRegressorCV(NetworkRegressor):
         best_score_: its mean validation score; errors count negative, as everywhere in scikit-learn.
         cv_results_: like GridSearchCV's: ``params``, ``mean_test_score``, ``std_test_score``, ``split0_test_score``, ...;
             ``epochs`` is how long a combination was trained. The score on a fold where it was not tried is NaN.
-        history_: for every batch size the models that were trained for all epochs, and their metrics after every epoch.
-        fold_params_: the combination that won each fold.
-        networks_: the networks that predict.
+        history_: for every encoding and batch size the models that were trained for all epochs, and their metrics after each one.
+        fold_params_: the combinations whose networks predict, for each fold; one that counts twice occurs twice.
+        members_: the networks that predict.
+        encoder_: how columns of the table become features.
 
     Example:
         >>> from sklearn.datasets import load_diabetes
@@ -167,15 +118,16 @@ class GARRegressorCV(NetworkRegressor):
         *,
         learning_rates: Sequence[float] = ESTIMATOR_PRESET["learning_rates"],
         weight_decays: Sequence[float] = ESTIMATOR_PRESET["weight_decays"],
-        batch_sizes: Sequence[int] = ESTIMATOR_PRESET["batch_sizes"],
+        batch_sizes: Sequence[int] | str = ESTIMATOR_PRESET["batch_sizes"],
         hidden_sizes: Any = ESTIMATOR_PRESET["hidden_sizes"],
         activation: str = ESTIMATOR_PRESET["activation"],
         encoding: str | None = ESTIMATOR_PRESET["encoding"],
-        epochs: int = ESTIMATOR_PRESET["epochs"],
-        cv: Any = 5,
+        epochs: int | str = ESTIMATOR_PRESET["epochs"],
+        cv: Any = "auto",
         scoring: str = "mae",
-        n_finalists: int | None = 4,
+        n_finalists: int | str | None = "auto",
         refit: str = "mean",
+        time_limit: float | None = None,
         bound_predictions: bool = True,
         categorical_features: Any = "from_dtype",
         preset: str | None = None,
@@ -201,6 +153,7 @@ class GARRegressorCV(NetworkRegressor):
         self.scoring = scoring
         self.n_finalists = n_finalists
         self.refit = refit
+        self.time_limit = time_limit
         self.bound_predictions = bound_predictions
         self.categorical_features = categorical_features
         self.preset = preset
@@ -213,62 +166,79 @@ class GARRegressorCV(NetworkRegressor):
         self.random_state = random_state
         self.device = device
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "GARRegressorCV":  # noqa: N803
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> "GARRegressorCV":  # noqa: N803
         """Train the grid on all folds by successive halving and predict with the winners.
 
-        A weight of two equals two copies of a row, in training and in scores; NaN in ``y`` is a missing label.
+        A weight of two equals two copies of a row, in training and in scores; NaN in ``y`` is a missing label. Rows of one of the
+        ``groups`` are never in both parts of a fold; a splitter that is given as ``cv`` gets them, too.
         """
+        limit = TimeLimit(self.time_limit)
         self._check_arguments()
         rows, seed, device = self._validated(X, y, sample_weight)
-        data, encoders = self._stack_data(rows, self._splits(rows, seed))
+        data, encoders = self._stack_data(rows, self._splits(rows, groups, seed))
         self.scoring_ = self._supported_scoring(data)
         tables = self._encode(data, seed)
-        rungs = self._halve(tables, seed, device)
-        best = self._set_results(rungs)
-        winners = self._fold_winners(rungs[-1])
-        if self.refit == "best":
-            self._refit(best, rungs[-1].best_epochs(best), rows, seed, device)
-        else:
-            self._set_networks(winners, tables[best.encoding].folds, encoders)
+        rungs = self._halve(tables, limit, seed, device)
+        best = self._set_results(rungs, tables)
+        members = self._members(rungs, tables, encoders)
+        self._set_members(self._refit(best, rungs, rows, limit, seed, device) if self.refit == "best" else members)
         return self
 
     def _check_arguments(self) -> None:
-        check_choice(self.scoring, tuple(METRICS), "scoring")
         check_choice(self.refit, ("mean", "best"), "refit")
         if self.preset is not None:
             check_choice(self.preset, ("paper",), "preset")
-        whole_number(self.epochs, "epochs")
+        for name in ("epochs", "n_finalists"):
+            value = getattr(self, name)
+            if not (value == "auto" or (value is None and name == "n_finalists")):
+                whole_number(value, name)
         for name in ("learning_rates", "weight_decays", "batch_sizes", "alphas"):
             if len(np.atleast_1d(getattr(self, name))) == 0:
                 raise InputError(f"{name} is empty; give at least one value to try")
-        if self.n_finalists is not None and self.n_finalists < 1:
-            raise InputError(f"n_finalists={self.n_finalists} leaves nothing to train; use 1 or more, or None for all")
 
     def _stack_data(self, rows: WeightedRows, splits: Sequence[Split] = ()) -> tuple[StackData, list[Encoder]]:
         scaled = {"scale_labels": self.preset is None, "bound_predictions": self.bound_predictions}
         return stack_data(self.encoder_, rows, splits, **scaled)
 
-    def _splits(self, rows: WeightedRows, seed: int) -> list[Split]:
-        """Return shuffled folds for an integer ``cv``; a splitter or a list of splits is used as it is."""
+    def _splits(self, rows: WeightedRows, groups: Any, seed: int) -> list[Split]:
+        """Return shuffled folds for a number; a splitter or a list of splits is used as it is."""
         count = len(rows.weight)
-        cv = 5 if self.cv is None else int(self.cv) if isinstance(self.cv, Integral) else self.cv
+        if groups is not None and len(groups) != count:
+            raise InputError(f"groups has {len(groups)} values, X has {count} rows; pass one group for each row")
+        cv = int(self.cv) if isinstance(self.cv, Integral) else self.cv
         if isinstance(cv, int) and not 2 <= cv <= count:
             raise InputError(f"cv={cv} folds are asked of n_samples={count} rows; use 2 folds or more, and no more than rows")
-        splitter = KFold(cv, shuffle=True, random_state=seed) if isinstance(cv, int) else check_cv(cv)
+        splitter = check_cv(cv) if not (cv is None or isinstance(cv, int | str)) else self._splitter(cv, count, groups, seed)
         try:
-            return [(np.asarray(train), np.asarray(valid)) for train, valid in splitter.split(rows.x, rows.y)]
+            return [(np.asarray(train), np.asarray(valid)) for train, valid in splitter.split(rows.x, rows.y, groups)]
         except ValueError as error:
             advice = "it may be a list of splits: cv=list(splitter.split(X, y, groups))"
-            raise InputError(f"cv={cv} cannot split these rows ({error}); {advice}") from error
+            raise InputError(f"cv={self.cv} cannot split these rows ({error}); {advice}") from error
+
+    @staticmethod
+    def _splitter(cv: int | str | None, rows: int, groups: Any, seed: int) -> Any:
+        """Return a splitter into this many folds, or for ``"auto"`` one that suits the number of rows; groups stay together."""
+        if isinstance(cv, str):
+            check_choice(cv, ("auto",), "cv")
+        by_group = groups is not None
+        if cv == "auto" and rows > LARGE_ROWS:
+            share = min(0.1, VALIDATION_ROWS / rows)
+            return (GroupShuffleSplit if by_group else ShuffleSplit)(LARGE_FOLDS, test_size=share, random_state=seed)
+        folds = cv if isinstance(cv, int) else min(FOLDS, len(np.unique(groups)) if by_group else rows)
+        return (GroupKFold if by_group else KFold)(folds, shuffle=True, random_state=seed)
 
     def _supported_scoring(self, data: StackData) -> str:
-        """Return ``scoring``, or MAE if a fold is too small for it: two points on any rising line are perfectly correlated."""
+        """Return the metric, or MAE if a fold has too few rows or labels for it: two points on a line are perfectly correlated."""
+        scoring = metric_name(self.scoring)
+        if not METRICS[scoring].larger_is_better:
+            return scoring
         fewest = min(data.count_labelled(fold.valid) for fold in data.folds)
-        if fewest >= _MIN_VALIDATION_ROWS or not METRICS[self.scoring].larger_is_better:
-            return self.scoring
+        constant = any(not data.has_different_labels(fold.valid) for fold in data.folds)
+        if fewest >= _MIN_VALIDATION_ROWS and not constant:
+            return scoring
+        reason = "validation rows of one label only, which is not enough" if constant else f"{fewest} validation rows, too few"
         warnings.warn(
-            f"a fold has {fewest} validation rows, too few to choose by {self.scoring}; 'mae' is used instead. Use fewer folds, or "
-            "scoring='mae'",
+            f"a fold has {reason} to choose by {self.scoring}; 'mae' is used instead. Use fewer folds, or scoring='mae'",
             stacklevel=3,
         )
         return "mae"
@@ -284,66 +254,119 @@ class GARRegressorCV(NetworkRegressor):
         """Grids and settings from the preset, or from the arguments of the same names."""
         return PAPER_PRESET if self.preset == "paper" else {name: getattr(self, name) for name in PAPER_PRESET}
 
-    def _halve(self, tables: Tables, seed: int, device: torch.device) -> list[Rung]:
-        """Train the candidates by successive halving; the last rung has the finalists, which share one encoding."""
-        epochs, candidates = self._hyperparameters["epochs"], self._candidates(tables)
-        train_sizes = [len(fold.train) for fold in next(iter(tables.values())).folds]
-        every_fold = range(len(train_sizes))
-        trial = partial(self._train, tables, seed, device)
-        if self.preset is not None or self.n_finalists is None or len(candidates) <= self.n_finalists:
-            full = trial(candidates, every_fold, epochs)
-            return [full, full.of_best_encoding()]
-        short, first_fold = -(-epochs // _EPOCH_FACTOR), int(np.argmax(train_sizes))
-        rungs = [trial(candidates, [first_fold], short)]
-        if other_folds := [fold for fold in every_fold if fold != first_fold]:
-            promoted = rungs[0].best(max(self.n_finalists, len(candidates) // _CANDIDATE_FACTOR))
-            rungs.append(trial(promoted, other_folds, short).with_scores_of(rungs[0]))
-        finalists = rungs[-1].of_best_encoding().best(self.n_finalists)
-        return [*rungs, trial(finalists, every_fold, epochs)]
+    def _halve(self, tables: Tables, limit: TimeLimit, seed: int, device: torch.device) -> list[Rung]:
+        """Train the candidates by successive halving; the last rung has the finalists."""
+        candidates, planned = self._candidates(tables), self._planned(tables)
+        folds = range(planned.folds)
+        if self.preset is not None or self.n_finalists is None or len(candidates) <= planned.finalists:
+            everything = with_at_most(tables, planned.rows, VALIDATION_ROWS, seed)
+            return [self._train(everything, candidates, folds, planned.epochs, limit.deadline, seed, device)]
+        small = with_at_most(tables, SMALL_ROWS, TRIAL_VALIDATION_ROWS, seed)
+        epochs = -(-self._epochs(train_rows(next(iter(small.values())))) // _EPOCH_FACTOR)
+        trial = partial(self._train, small, epochs=epochs, deadline=limit.trial_deadline, seed=seed, device=device)
+        rungs = [trial(candidates, folds[:1])]
+        if others := folds[1:]:
+            promoted = rungs[0].best_of_each_encoding(max(planned.finalists, len(candidates) // _CANDIDATE_FACTOR))
+            rungs.append(trial(promoted, others).with_scores_of(rungs[0]))
+        budget = limit.affordable(planned, rungs[-1].seconds_per_row)
+        finalists = rungs[-1].best_of_each_encoding(budget.finalists)
+        full = with_at_most(tables, budget.rows, VALIDATION_ROWS, seed)
+        last = self._train(full, finalists, folds[: budget.folds], budget.epochs, limit.deadline, seed, device, varied_seeds=True)
+        self._warn_of_cuts(planned, budget, last)
+        return [*rungs, last]
+
+    def _planned(self, tables: Tables) -> Budget:
+        """Return what is trained at the end of a search, if there is time."""
+        table = next(iter(tables.values()))
+        rows = train_rows(table)
+        finalists = finalists_for(rows) if self.n_finalists == "auto" else self.n_finalists or 0
+        return Budget(self._epochs(rows), int(finalists), len(table.folds), max(len(fold.train) for fold in table.folds))
+
+    def _epochs(self, rows: int) -> int:
+        epochs = self._hyperparameters["epochs"]
+        return epochs_for(rows) if epochs == "auto" else int(epochs)
+
+    def _warn_of_cuts(self, planned: Budget, budget: Budget, last: Rung) -> None:
+        cuts = [budget.difference(planned)] if budget != planned else []
+        if any(history.is_cut for _, history in last.runs.values()):
+            run = min(int(history.epochs_run.min()) for _, history in last.runs.values())
+            cuts.append(f"training ended after {run} of {budget.epochs} epochs")
+        if cuts:
+            warnings.warn(
+                f"time_limit={self.time_limit} s was too short for the whole search: {'; '.join(cuts)}. A longer limit, or none, "
+                "predicts better",
+                stacklevel=4,
+            )
 
     def _candidates(self, encodings: Iterable[str | None]) -> list[Candidate]:
         names = ("batch_sizes", "learning_rates", "weight_decays")
         grids = [np.atleast_1d(self._hyperparameters[name]).tolist() for name in names]
+        grids[0] = [None if size == "auto" else size for size in grids[0]]
         values = self.alphas if self.loss == "gar" else LOSSES[self.loss].grid if self.parameters is None else self.parameters
         parameters: Sequence[float | None] = np.atleast_1d(values).tolist() or [None]
         return [Candidate(*combination) for combination in product(encodings, *grids, parameters)]
 
     def _train(
-        self, tables: Tables, seed: int, device: torch.device, candidates: list[Candidate], folds: Sequence[int], epochs: int
+        self,
+        tables: Tables,
+        candidates: list[Candidate],
+        folds: Sequence[int],
+        epochs: int,
+        deadline: float | None,
+        seed: int,
+        device: torch.device,
+        varied_seeds: bool = False,
     ) -> Rung:
-        """Train candidates on some folds; those with equal encoding and batch size are one stack."""
+        """Train candidates on some folds; those with equal encoding and batch size are one stack.
+
+        With ``varied_seeds`` every candidate has other initial weights and batches, so that their mean is better than each.
+        """
+        start, work = time.monotonic(), 0
         scores = np.full((len(next(iter(tables.values())).folds), len(candidates)), np.nan)
         runs = {}
         for stack in dict.fromkeys(candidate.stack for candidate in candidates):
             indices = [index for index, candidate in enumerate(candidates) if candidate.stack == stack]
-            members = [candidates[index] for index in indices]
+            members, table = [candidates[index] for index in indices], tables[stack[0]]
+            seeds = seed + np.array(indices if varied_seeds else [0] * len(indices))
             more = {"epochs": epochs, "keep_best": self.scoring_, "monitor": self.scoring_}
-            runs[stack] = self._train_stack(tables[stack[0]], members, folds, seed, device, **more)
+            runs[stack] = self._train_stack(table, members, folds, seeds, deadline, device, **more)
             values = METRICS[self.scoring_].sign * runs[stack][1].of("valid", self.scoring_)
             best = np.where(np.isnan(values), -np.inf, values).max(1)
             scores[np.ix_(folds, indices)] = best.reshape(len(folds), -1)
-        return Rung(candidates, epochs, scores, runs)
+            work += int(runs[stack][1].epochs_run.sum()) * train_rows(table)
+        return Rung(candidates, folds, epochs, scores, runs, (time.monotonic() - start) / max(work, 1))
 
     def _train_stack(
-        self, data: StackData, candidates: list[Candidate], folds: Sequence[int], seed: int, device: torch.device, **more: Any
+        self,
+        data: StackData,
+        candidates: list[Candidate],
+        folds: Sequence[int],
+        seeds: np.ndarray,
+        deadline: float | None,
+        device: torch.device,
+        **more: Any,
     ) -> tuple[Models, History]:
         """Train candidates of one stack, all on the first fold, then all on the next; ``more`` are settings of training."""
         given = {name: self._hyperparameters[name] for name in ("hidden_sizes", "activation", "epochs", "optimizer", "schedule")}
-        given |= {"loss": self.loss, "loss_options": self.loss_options, "features": data.x.shape[1], "rows": train_rows(data)}
-        given |= {"encoding": candidates[0].encoding, "batch_size": candidates[0].batch_size, **more}
+        rows, encoding = train_rows(data), candidates[0].encoding
+        given |= {"loss": self.loss, "loss_options": self.loss_options, "features": data.x.shape[1], "rows": rows}
+        given |= {"encoding": encoding, "batch_size": candidates[0].batch_size or batch_size_for(rows), **more}
         settings = train_settings(**given)
         _, _, rates, decays, parameters = zip(*candidates, strict=True)
         models = Models(
             fold=np.repeat(folds, len(candidates)),
-            seed=seed,
+            seed=np.tile(seeds, len(folds)),
             learning_rate=np.tile(rates, len(folds)),
             weight_decay=np.tile(decays, len(folds)),
             parameter=None if parameters[0] is None else np.tile(parameters, len(folds)),
         )
-        context = RunContext(workers=1 if self.n_jobs is None else self.n_jobs, progress=self.verbose)
+        label = f"{encoding or 'plain'} features, {rows:,} rows"
+        context = RunContext(
+            workers=1 if self.n_jobs is None else self.n_jobs, progress=self.verbose, label=label, deadline=deadline
+        )
         return models, search(data, models, settings, context=context, device=device)
 
-    def _set_results(self, rungs: list[Rung]) -> Candidate:
+    def _set_results(self, rungs: list[Rung], tables: Tables) -> Candidate:
         """Report the scores of all candidates, each from the last rung that it reached, and return the best one."""
         last = {candidate: (rung, index) for rung in rungs for index, candidate in enumerate(rung.candidates)}
         scores = np.stack([rung.scores[:, index] for rung, index in last.values()], 1)
@@ -352,8 +375,9 @@ class GARRegressorCV(NetworkRegressor):
         with np.errstate(invalid="ignore"):
             spread = np.where(np.isfinite(mean), np.nanstd(scores, 0), np.nan)
         best_first = np.lexsort((-mean, -tried, -epochs))
+        self._batch_size = batch_size_for(train_rows(next(iter(tables.values()))))
         self.cv_results_ = {
-            "params": [candidate.params(LOSSES[self.loss].parameter) for candidate in last],
+            "params": [self._params(candidate) for candidate in last],
             "epochs": epochs,
             **{f"split{fold}_test_score": row for fold, row in enumerate(scores)},
             "mean_test_score": mean,
@@ -366,18 +390,59 @@ class GARRegressorCV(NetworkRegressor):
             self.alpha_ = self.best_params_["alpha"]
         return list(last)[best]
 
-    def _fold_winners(self, rung: Rung) -> StackedMLP:
-        """Return the best network of every fold at its best epoch."""
-        self.history_ = {batch_size: run for (_, batch_size), run in rung.runs.items()}
-        if not np.isfinite(rung.scores.max(1)).all():
-            raise InputError("training diverged for every combination of some fold; add smaller learning_rates")
-        best = rung.scores.argmax(1).tolist()
-        self.fold_params_ = [rung.candidates[index].params(LOSSES[self.loss].parameter) for index in best]
-        return rung.networks(best)
+    def _params(self, candidate: Candidate) -> dict[str, Any]:
+        return candidate.params(LOSSES[self.loss].parameter, self._batch_size)
 
-    def _refit(self, best: Candidate, epochs: np.ndarray, rows: WeightedRows, seed: int, device: torch.device) -> None:
+    def _members(self, rungs: list[Rung], tables: Tables, encoders: Sequence[Encoder]) -> list[Member]:
+        """Return the networks of every fold whose mean has the best validation score, from the last rung that has any."""
+        self.history_ = rungs[-1].runs
+        for rung in reversed(rungs):  # a time limit may have ended the last one before its first epoch
+            self.fold_params_, members = [], []
+            for fold in rung.folds:
+                chosen = self._chosen(rung, fold, tables)
+                if chosen:
+                    self.fold_params_.append([self._params(candidate) for candidate in chosen])
+                    members += self._fold_members(rung, fold, chosen, tables, encoders[fold])
+            if len(self.fold_params_) == len(rung.folds) or (members and self.time_limit is not None):
+                return members
+        if self.time_limit is not None and not any(history.epochs_run.any() for _, history in rungs[0].runs.values()):
+            raise InputError(f"time_limit={self.time_limit} s was over before the first epoch; allow more seconds")
+        raise InputError("training diverged for every combination of some fold; add smaller learning_rates")
+
+    def _chosen(self, rung: Rung, fold: int, tables: Tables) -> list[Candidate]:
+        """Return the finalists of a fold to average, one that counts twice twice, in the order of their encodings."""
+        finite = [candidate for candidate, score in zip(rung.candidates, rung.scores[fold], strict=True) if np.isfinite(score)]
+        if len(finite) < 2:
+            return finite
+        table = with_at_most(tables, SMALL_ROWS, VALIDATION_ROWS, 0)[finite[0].encoding]
+        rows = torch.from_numpy(table.folds[fold].valid)
+        members = [self._fold_members(rung, fold, [candidate], tables, self.encoder_)[0] for candidate in finite]
+        predicted = torch.cat([member.predict(table.x[rows]) for member in members])
+        weight = None if table.sample_weight is None else table.sample_weight[rows]
+        return [finite[index] for index in sorted(greedy_choice(predicted, table.y[rows], weight, self.scoring_))]
+
+    @staticmethod
+    def _fold_members(rung: Rung, fold: int, chosen: list[Candidate], tables: Tables, encoder: Encoder) -> list[Member]:
+        """Return the networks of some candidates on a fold; those of one encoding are one stack."""
+        members = []
+        for encoding in dict.fromkeys(candidate.encoding for candidate in chosen):
+            networks = [rung.network(fold, candidate) for candidate in chosen if candidate.encoding == encoding]
+            own = tables[encoding].folds[fold]
+            members.append(Member(StackedMLP.joined(networks), encoder, own.features, own.labels))
+        return members
+
+    def _refit(
+        self, best: Candidate, rungs: list[Rung], rows: WeightedRows, limit: TimeLimit, seed: int, device: torch.device
+    ) -> list[Member]:
         """Train one network on all rows with the best combination, for the median of the epochs that were best on the folds."""
+        rung = next(rung for rung in reversed(rungs) if best in rung.candidates)
         data, encoders = self._stack_data(rows)
         data = encode_features(data, best.encoding, seed=seed)
-        _, history = self._train_stack(data, [best], [0], seed, device, keep_final=True, epochs=int(np.median(epochs)) + 1)
-        self._set_networks(history.final, data.folds, encoders)
+        epochs = {"epochs": int(np.median(rung.best_epochs(best))) + 1, "keep_final": True}
+        _, history = self._train_stack(data, [best], [0], np.array([seed]), limit.deadline, device, **epochs)
+        return [Member(history.final, encoders[0], data.folds[0].features, data.folds[0].labels)]
+
+
+def with_at_most(tables: Tables, train: int, valid: int, seed: int) -> Tables:
+    """Return the tables with at most this many training and validation rows in a fold."""
+    return {name: with_fewer_rows(table, train, valid, seed=seed) for name, table in tables.items()}

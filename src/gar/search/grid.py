@@ -174,9 +174,9 @@ def to_shared(data: StackData) -> SharedData:
 
 def train_chunk(number: int, shared: SharedData, models: Models, job: Job) -> tuple[int, History]:
     """Train some models as one stack, in one thread: one task runs per core."""
-    given = {"device": job.device, "dtype": job.dtype, "chunk_size": len(models), "go_on": partial(job.go_on, number)}
+    data, go_on = from_shared(shared), partial(job.go_on, number)
     with one_thread():
-        history = train(from_shared(shared), models, job.settings, **given)
+        history = train(data, models, job.settings, device=job.device, dtype=job.dtype, chunk_size=len(models), go_on=go_on)
     return number, history
 
 

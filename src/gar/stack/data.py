@@ -227,6 +227,11 @@ class StackData:
         known = ~self.y[indices].isnan().all(1)
         return int((known if self.sample_weight is None else known & (self.sample_weight[indices] > 0)).sum())
 
+    def has_different_labels(self, rows: np.ndarray) -> bool:
+        """Return True if any target has two different labels among these rows."""
+        labels = self.y[torch.from_numpy(rows)]
+        return bool((labels.nan_to_num(-torch.inf).amax(0) > labels.nan_to_num(torch.inf).amin(0)).any())
+
     def scaled_rows(self, fold: Fold, rows: np.ndarray, like: Tensor, *, periodic: bool = True) -> tuple[Tensor, Tensor]:
         """Return features and labels of some rows as a fold scales them, in dtype and device of ``like``.
 

@@ -187,6 +187,15 @@ class StackedMLP:
     def __len__(self) -> int:
         return len(self.weights)
 
+    @staticmethod
+    def joined(stacks: Sequence["StackedMLP"]) -> "StackedMLP":
+        """Return the networks of several stacks, all of one architecture, as one stack."""
+        return StackedMLP(stacks[0].layout, torch.cat([stack.weights for stack in stacks]))
+
+    def take(self, indices: Sequence[int]) -> "StackedMLP":
+        """Return the networks at these indices, in this order."""
+        return StackedMLP(self.layout, self.weights[list(indices)])
+
     @torch.no_grad()
     def __call__(self, x: Tensor) -> Output:
         """Return predictions and features for rows ``(rows, features)``, or for other rows per model ``(G, rows, features)``."""

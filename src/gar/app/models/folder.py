@@ -16,7 +16,7 @@ from gar import __version__
 from gar.app.models.file import FORMAT, UNREADABLE, Description, description_text, from_bytes, to_bytes
 from gar.encoding import Encoder
 from gar.errors import InputError
-from gar.estimators.base import fold_predictions
+from gar.estimators.base import predictions
 from gar.files import write_whole
 from gar.stack import BoundedScaling, Layout, Scaling, StackedMLP
 
@@ -88,7 +88,7 @@ class TableModel(Model):
 
     def predict_fold(self, fold: int, frame: "pd.DataFrame") -> np.ndarray:
         x = torch.from_numpy(self.encoders[fold].transform(frame))
-        return np.asarray(fold_predictions(self.networks, fold, (self.features[fold], self.labels[fold]), x))
+        return np.asarray(predictions(self.networks.take([fold]), self.features[fold], self.labels[fold], x)[0])
 
     def _content(self, shared: dict[str, Any]) -> tuple[Description, dict[str, Tensor]]:
         tensors = {"networks": self.networks.weights.contiguous()}
