@@ -194,8 +194,15 @@ def stack_data(
     x, indices, parts, encoders = encode_folds(encoder, rows.x, rows.y, folds, rows.weight)
     y, weight = rows.y[indices], rows.weight[indices]
     sample_weight = None if np.all(weight == 1) else weight
-    scaled = {"scale_features": True, "scale_labels": scale_labels, "bound_predictions": bound_predictions}
-    data = StackData(x, y, [(*fold, np.arange(0)) for fold in parts], sample_weight=sample_weight, **scaled)
+    data = StackData(
+        x,
+        y,
+        [(*fold, np.arange(0)) for fold in parts],
+        sample_weight=sample_weight,
+        scale_features="robust" if scale_labels else True,
+        scale_labels=scale_labels,
+        bound_predictions=bound_predictions,
+    )
     for number, fold in enumerate(data.folds if splits else ()):
         if data.count_labelled(fold.valid) == 0:
             raise InputError(f"fold {number} has no validation row with a label and a weight; use fewer folds, or other splits")

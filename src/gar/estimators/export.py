@@ -12,7 +12,8 @@ from gar.encoding import Encoder, NumericColumn
 from gar.encoding.notes import quoted
 from gar.errors import InputError
 from gar.estimators.base import NetworkRegressor
-from gar.stack import BoundedScaling, PeriodicFeatures, Scaling
+from gar.stack import BoundedScaling, PeriodicFeatures, RobustScaling, Scaling
+from gar.stack.data import FARTHEST
 
 _OPSET = 17
 _FLOAT, _DOUBLE = 1, 11  # onnx.TensorProto
@@ -121,10 +122,20 @@ class _Graph:
             return self.add("Cast", value, to=_FLOAT)
         scaling = features.scaling if isinstance(features, PeriodicFeatures) else features
         scaled = self.add("Div", self.add("Sub", value, self.constant(scaling.center)), self.constant(scaling.scale))
+        if isinstance(scaling, RobustScaling):
+            scaled = self._squashed(scaled, scaling)
         single = self.add("Cast", scaled, to=_FLOAT)
         if not isinstance(features, PeriodicFeatures):
             return single
         return self.add("Concat", single, self._cosines(scaled, features), axis=1)
+
+    def _squashed(self, scaled: str, scaling: RobustScaling) -> str:
+        """Add what :meth:`gar.stack.RobustScaling.apply` does after scaling."""
+        ends = [self.constant(np.float64(sign * FARTHEST)) for sign in (-1, 1)]
+        cut = self.add("Min", self.add("Max", scaled, ends[0]), ends[1])
+        part = self.add("Div", cut, self.constant(scaling.knee))
+        root = self.add("Sqrt", self.add("Add", self.add("Mul", part, part), self.constant(np.float64(1.0))))
+        return self.add("Div", cut, root)
 
     def _cosines(self, scaled: str, features: PeriodicFeatures) -> str:
         """Add what :meth:`gar.stack.PeriodicFeatures.apply` computes; whole periods are subtracted before rounding to float32."""

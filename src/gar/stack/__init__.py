@@ -5,7 +5,7 @@ Every model gives the numbers it would give alone: a stack equals as many plain 
 """
 
 from gar.stack.chunking import batch_sizes, chunks
-from gar.stack.data import SPLITS, BoundedScaling, Fold, PeriodicFeatures, Scaling, StackData
+from gar.stack.data import SPLITS, BoundedScaling, Fold, PeriodicFeatures, RobustScaling, Scaling, StackData
 from gar.stack.history import History
 from gar.stack.network import Layout, Output, StackedMLP
 from gar.stack.settings import Models, TrainSettings
@@ -21,6 +21,7 @@ __all__ = [
     "Observer",
     "Output",
     "PeriodicFeatures",
+    "RobustScaling",
     "Scaling",
     "StackData",
     "StackedMLP",

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -75,6 +76,70 @@ class BoundedScaling(Scaling):
 
 BOUND_MARGIN = 0.25
 """The part of the labels' width by which predictions may leave their range."""
+
+
+def _standard(values: Tensor, weight: Tensor | None) -> Scaling:
+    return Scaling.of(values, weight, constant=_CONSTANT_FEATURE_SCALE)
+
+
+_KNEE, _NO_KNEE = 3.0, 1e30
+"""Scaled values are squashed smoothly into (-knee, knee); the second knee is so large that a value stays as it is."""
+
+_FAR = 10.0
+"""A column has heavy tails if a value is more than this many standard deviations from the mean, or if the standard deviation is
+this many times that of the middle half of the values."""
+
+FARTHEST = 1e6
+"""Scaled features are cut off here: no training row is so far out, and larger values could overflow in a network."""
+
+
+@dataclass(frozen=True)
+class RobustScaling(Scaling):
+    """A scaling of features for which a few outliers do no harm.
+
+    Most columns are standardised. One with heavy tails is scaled by its median and its middle half, and squashed by
+    ``z / sqrt(1 + (z / knee)^2)``, as in RealMLP (Holzmueller et al. 2024): otherwise a single wrong cell would leave no difference
+    between all the others.
+    """
+
+    knee: Tensor
+
+    @staticmethod
+    def of_features(values: Tensor, weight: Tensor | None = None) -> "RobustScaling":
+        """Return the scaling for training rows ``(rows, columns)``, which count ``weight (rows,)`` times."""
+        plain = _standard(values, weight)
+        farthest = plain.apply(values).abs().amax(0)
+        center, scale, knee = plain.center.clone(), plain.scale.clone(), torch.full_like(plain.scale, _NO_KNEE)
+        for index in range(values.shape[1]):
+            low, quarter, middle, three_quarters, high = _quantiles(values[:, index], weight, (0.01, 0.25, 0.5, 0.75, 0.99))
+            half = (three_quarters - quarter) / _QUARTILES
+            has_heavy_tails = farthest[index] > _FAR or (half > 0 and scale[index] > _FAR * half)
+            robust = half if half > 0 else 0.5 * (high - low)
+            if has_heavy_tails and robust > 0 and not _has_two_values(values[:, index]):
+                center[index], scale[index], knee[index] = middle, robust, _KNEE
+        return RobustScaling(center, scale, knee)
+
+    def apply(self, values: Tensor) -> Tensor:
+        scaled = super().apply(values).clamp(-FARTHEST, FARTHEST)
+        return scaled / (1.0 + (scaled / self.knee.to(scaled)).square()).sqrt()
+
+
+_QUARTILES = 1.349
+"""The distance of a normal distribution's quartiles, in standard deviations."""
+
+
+def _quantiles(values: Tensor, weight: Tensor | None, shares: Sequence[float]) -> list[float]:
+    """Return the smallest values that at least these shares of all values do not exceed."""
+    ordered, order = values.sort()
+    total = torch.arange(1, len(values) + 1, dtype=torch.float64) if weight is None else weight[order].double().cumsum(0)
+    indices = torch.searchsorted(total, torch.tensor(shares, dtype=torch.float64) * total[-1])
+    found: list[float] = ordered[indices.clamp(max=len(values) - 1)].tolist()
+    return found
+
+
+def _has_two_values(values: Tensor) -> bool:
+    low, high = values.min(), values.max()
+    return bool(((values == low) | (values == high)).all())
 
 
 def proper_scale(deviation: Tensor, mean: Tensor, constant: float = 1.0) -> Tensor:
@@ -171,7 +236,8 @@ class StackData:
         folds: row indices ``(train, valid, test)`` of each fold, or a :class:`Fold`. Validation and test may be empty; folds
             may differ in size.
         sample_weight: how often each row counts, in training and in metrics, ``(rows,)``.
-        scale_features: standardise features in each fold with statistics of its own training rows.
+        scale_features: standardise features in each fold with statistics of its own training rows; ``"robust"`` also squashes heavy
+            tails (:class:`RobustScaling`).
         scale_labels: standardise labels in the same way.
         bound_predictions: with scaled labels, keep predictions near their range (:class:`BoundedScaling`).
 
@@ -190,7 +256,7 @@ class StackData:
         folds: Sequence[Fold | Sequence[ArrayLike]],
         *,
         sample_weight: ArrayLike | Tensor | None = None,
-        scale_features: bool = False,
+        scale_features: bool | Literal["robust"] = False,
         scale_labels: bool = False,
         bound_predictions: bool = False,
     ) -> None:
@@ -246,15 +312,17 @@ class StackData:
         y = y if fold.labels is None else fold.labels.apply(y)
         return x.to(like), y.to(like)
 
-    def _scaled(self, fold: Fold, features: bool, of_labels: Callable[[Tensor, Tensor | None], Scaling] | None) -> Fold:
+    def _scaled(
+        self, fold: Fold, features: bool | Literal["robust"], of_labels: Callable[[Tensor, Tensor | None], Scaling] | None
+    ) -> Fold:
         train = torch.from_numpy(fold.train)
         weight = None if self.sample_weight is None else self.sample_weight[train]
-        by_x = (
-            Scaling.of(self.x[train], weight, constant=_CONSTANT_FEATURE_SCALE)
-            if features and fold.features is None
-            else fold.features
-        )
-        by_y = of_labels(self.y[train], weight) if of_labels is not None and fold.labels is None else fold.labels
+        by_x, by_y = fold.features, fold.labels
+        if features and by_x is None:
+            of_features = RobustScaling.of_features if features == "robust" else _standard
+            by_x = of_features(self.x[train], weight)
+        if of_labels is not None and by_y is None:
+            by_y = of_labels(self.y[train], weight)
         return Fold(fold.train, fold.valid, fold.test, by_x, by_y)
 
     def _check_values(self) -> None:

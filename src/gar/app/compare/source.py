@@ -213,10 +213,16 @@ def prepare(source: Source, options: Options) -> Prepared:
     encoder = Encoder.infer(kept.features)
     encoded = encode_folds(encoder, encoder.codes(kept.features), kept.labels, parts)
     is_scaled = options.preset is None
-    scaled = {"scale_features": True, "scale_labels": is_scaled, "bound_predictions": is_scaled}
     return Prepared(
         source=kept,
-        data=StackData(encoded.x, kept.labels[encoded.rows], encoded.parts, **scaled),
+        data=StackData(
+            encoded.x,
+            kept.labels[encoded.rows],
+            encoded.parts,
+            scale_features="robust" if is_scaled else True,
+            scale_labels=is_scaled,
+            bound_predictions=is_scaled,
+        ),
         encoders=tuple(encoded.encoders),
         parts=parts,
         notes=(*source.notes, *notes, *encoder.notes),

@@ -18,7 +18,7 @@ from gar.encoding import Encoder
 from gar.errors import InputError
 from gar.estimators.base import predictions
 from gar.files import write_whole
-from gar.stack import BoundedScaling, Layout, Scaling, StackedMLP
+from gar.stack import BoundedScaling, Layout, RobustScaling, Scaling, StackedMLP
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -173,7 +173,7 @@ def _kind(name: str, tensors: Mapping[str, Tensor]) -> type[Scaling] | None:
     """Return the kind of the scalings of this name, by the tensors that are there."""
     if f"{name}.center" not in tensors:
         return None
-    return BoundedScaling if f"{name}.low" in tensors else Scaling
+    return RobustScaling if f"{name}.knee" in tensors else BoundedScaling if f"{name}.low" in tensors else Scaling
 
 
 def _scalings(name: str, kind: type[Scaling], tensors: Mapping[str, Tensor]) -> list[Scaling | None]:
