@@ -81,7 +81,11 @@ class DateColumn(FilledColumn):
 
     @property
     def feature_names(self) -> list[str]:
-        return [self.name, *(f"{self.name} {cycle} {function}" for cycle in self.cycles for function in ("sin", "cos")), *self._mark]
+        return [
+            self.name,
+            *(f"{self.name} {cycle} {function}" for cycle in self.cycles for function in ("sin", "cos")),
+            *self._mark,
+        ]
 
     def codes(self, cells: Cells) -> np.ndarray:
         """Return days since 1970, NaN where a date is missing."""
