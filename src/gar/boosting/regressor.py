@@ -138,7 +138,7 @@ class GARBoostRegressor(VersionedPickle, RegressorMixin, BaseEstimator):  # type
     def _checked_rows(self, x: Any, y: Any, sample_weight: Any, *, multi_output: bool) -> LabelledRows:
         if y is None:
             raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        self.encoder_, x = inferred_codes(self, x, fill=False)
+        columns = checked_table(self, x, reset=True)
         y = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y", estimator=self)
         if not multi_output and y.ndim == 2 and y.shape[1] > 1:
             raise InputError(
@@ -149,9 +149,10 @@ class GARBoostRegressor(VersionedPickle, RegressorMixin, BaseEstimator):  # type
         check_consistent_length(x, y)
         weight = sample_weight
         if sample_weight is not None:
-            weight = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
+            weight = _check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
         self._label_shape = y.shape[1:]
-        return LabelledRows(x, y, weight)
+        self.encoder_, codes = inferred_codes(self, columns, weight, fill=False)
+        return LabelledRows(codes, y, weight)
 
     def _train_valid_split(self, rows: np.ndarray, codes: np.ndarray | None, seed: int) -> tuple[np.ndarray, np.ndarray | None]:
         """Return the training rows and the validation rows of early stopping; groups are kept whole."""

@@ -35,6 +35,10 @@ class Cells(NamedTuple):
     def is_date(self) -> bool:
         return self.values.dtype.kind == "M"
 
+    def take(self, rows: np.ndarray) -> "Cells":
+        """Return the cells of some rows, given by numbers or by a mask."""
+        return self._replace(values=self.values[rows])
+
     def floats(self) -> np.ndarray:
         """Return the cells as numbers, NaN where they are none; True is 1 and False 0."""
         if self.words is not None:

@@ -29,11 +29,22 @@ def checked_table(estimator: Any, table: Any, *, reset: bool) -> Columns:
     return columns_of(table)
 
 
-def inferred_codes(estimator: Any, table: Any, *, fill: bool = True) -> tuple[Encoder, np.ndarray]:
-    """Return the encoder of a table that an estimator is fitted to, by its ``categorical_features``, and the codes of its rows."""
-    columns = checked_table(estimator, table, reset=True)
-    encoder = Encoder.infer(columns, categorical=categorical_names(estimator.categorical_features, list(columns)), fill=fill)
-    return encoder, encoder.codes(columns)
+def inferred_codes(estimator: Any, columns: Columns, weight: np.ndarray | None, *, fill: bool = True) -> tuple[Encoder, np.ndarray]:
+    """Return the encoder of a table that an estimator is fitted to, by its ``categorical_features``, and the codes of its rows.
+
+    Rows of weight 0 count for nothing: their codes are NaN.
+    """
+    categorical = categorical_names(estimator.categorical_features, list(columns))
+    rows = len(next(iter(columns.values())).values) if columns else 0
+    counted = np.ones(rows, dtype=bool) if weight is None or not weight.any() else weight > 0
+    used = columns if counted.all() else {name: cells.take(counted) for name, cells in columns.items()}
+    encoder = Encoder.infer(used, categorical=categorical, fill=fill)
+    codes = encoder.codes(used)
+    if counted.all():
+        return encoder, codes
+    every = np.full((rows, codes.shape[1]), np.nan)
+    every[counted] = codes
+    return encoder, every
 
 
 def categorical_names(given: Any, names: list[str]) -> Collection[str] | Literal["from_dtype"] | None:
@@ -45,7 +56,7 @@ def categorical_names(given: Any, names: list[str]) -> Collection[str] | Literal
         found = values
     elif all(isinstance(value, bool | np.bool_) for value in values) and len(values) == len(names):
         found = [name for name, chosen in zip(names, values, strict=True) if chosen]
-    elif all(isinstance(value, int | np.integer) and 0 <= value < len(names) for value in values):
+    elif all(type(value) is not bool and isinstance(value, int | np.integer) and 0 <= value < len(names) for value in values):
         found = [names[value] for value in values]
     else:
         raise InputError(

@@ -81,7 +81,11 @@ class DateColumn(FilledColumn):
 
     @property
     def feature_names(self) -> list[str]:
-        return [self.name, *(f"{self.name} {cycle} {wave}" for cycle in self.cycles for wave in ("sin", "cos")), *self._mark]
+        return [
+            self.name,
+            *(f"{self.name} {cycle} {function}" for cycle in self.cycles for function in ("sin", "cos")),
+            *self._mark,
+        ]
 
     def codes(self, cells: Cells) -> np.ndarray:
         """Return days since 1970, NaN where a date is missing."""
@@ -94,7 +98,7 @@ class DateColumn(FilledColumn):
         """Return the features ``(rows, features)`` of days."""
         angles = [2.0 * np.pi * _phase(codes, cycle) for cycle in self.cycles]
         zero = None if self.fill is None else 0.0
-        return self._with_mark(codes, *(_filled(wave(angle), zero) for angle in angles for wave in (np.sin, np.cos)))
+        return self._with_mark(codes, *(_filled(function(angle), zero) for angle in angles for function in (np.sin, np.cos)))
 
 
 def cycles_of(days: np.ndarray) -> tuple[Cycle, ...]:

@@ -124,14 +124,15 @@ class NetworkRegressor(VersionedPickle, RegressorMixin, BaseEstimator):  # type:
             raise InputError(f"device={self.device!r} is not known to torch; use 'auto', 'cpu' or 'cuda'") from error
         if y is None:
             raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        self.encoder_, x = inferred_codes(self, x)
+        columns = checked_table(self, x, reset=True)
         y = check_array(y, dtype=np.float64, ensure_2d=False, ensure_all_finite="allow-nan", input_name="y", estimator=self)
         check_consistent_length(x, y)
-        weight = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
+        weight = _check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
         labels = y.reshape(len(y), -1)
         self._is_flat, self.n_outputs_ = y.ndim == 1, labels.shape[1]
         check_labels(labels, range(self.n_outputs_))
-        return WeightedRows(x, labels, weight), int(check_random_state(self.random_state).randint(2**31 - 1)), device
+        self.encoder_, codes = inferred_codes(self, columns, weight)
+        return WeightedRows(codes, labels, weight), int(check_random_state(self.random_state).randint(2**31 - 1)), device
 
     def _set_members(self, members: list[Member]) -> None:
         """Predict with the mean of these networks from now on."""
