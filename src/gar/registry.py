@@ -268,7 +268,7 @@ def metric_name(name: str) -> str:
     """
     if name not in METRICS and name not in _SKLEARN_METRICS:
         known = ", ".join(repr(one) for one in (*METRICS, *_SKLEARN_METRICS))
-        raise InputError(f"scoring={name!r} is not known; expected one of {known}")
+        raise InputError(f"scoring={name!r} is unknown; use one of {known}")
     return _SKLEARN_METRICS.get(name, name)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, make_regression
@@ -61,41 +62,48 @@ def test_cv_reports_like_grid_search() -> None:
     assert results["params"][best] == model.best_params_
     assert model.best_score_ == pytest.approx(scores.mean(0).max())
     assert model.alpha_ == model.best_params_["alpha"]
-    assert [p in results["params"] for p in model.fold_params_] == [True] * 3
-    models, history = model.history_[32]
+    assert len(model.fold_params_) == 3
+    assert all(params in results["params"] for chosen in model.fold_params_ for params in chosen)
+    models, history = model.history_[None, None]
     assert len(models) == len(history) == 18
 
 
-def test_cv_predicts_with_the_mean_of_its_winners() -> None:
-    """Network and epoch that won a fold, found again from the history."""
+def test_cv_predicts_with_the_best_means_of_its_folds() -> None:
+    """Networks are those of the history at their best epoch, and their mean is no worse than the best of them alone."""
     x, y = table()
-    model = quick(scoring="mae").fit(x, y)
-    history = model.history_[32][1]
-    winners = [history.of("valid", "mae").reshape(3, -1, 20)[fold].min(1).argmin() + fold * 6 for fold in range(3)]
-    np.testing.assert_array_equal(model.networks_.weights.numpy(), history.best.weights[winners].numpy())
+    splits = [(np.arange(40, 120), np.arange(40)), (np.arange(80), np.arange(80, 120))]
+    model = quick(cv=splits).fit(x, y)
+    history = model.history_[None, None][1]
+    known = [weights.tolist() for weights in history.best.weights]
+    for member, chosen, (_, valid), best in zip(
+        model.members_, model.fold_params_, splits, np.reshape(history.of("valid", "mae").min(1), (2, 6)).min(1), strict=True
+    ):
+        assert len(member.networks) == len(chosen)
+        assert all(weights.tolist() in known for weights in member.networks.weights)
+        mean = member.predict(torch.from_numpy(x[valid])).mean(0)[:, 0].numpy()
+        assert np.abs(mean - y[valid]).mean() <= best + 1e-5
     assert model.best_score_ < 0  # errors count negative
     assert np.corrcoef(model.predict(x), y)[0, 1] > 0.95
 
 
-def test_finalists_have_the_better_encoding() -> None:
-    """All combinations of both encodings for a sixth of the epochs, and the best few of one of them to the end."""
+def test_finalists_are_of_both_encodings() -> None:
+    """All combinations of both encodings for a sixth of the epochs, and the best of each of them to the end."""
     x, y = table()
     model = quick(encoding="auto", n_finalists=2).fit(x, y)
     results = model.cv_results_
     assert len(results["params"]) == 2 * 6
     full = np.flatnonzero(results["epochs"] == 20)
     assert sorted(results["epochs"]) == [4] * 10 + [20] * 2
-    assert len({results["params"][index]["encoding"] for index in full}) == 1
+    assert {results["params"][index]["encoding"] for index in full} == {"periodic", None}
     assert sorted(results["rank_test_score"][full]) == [1, 2]
-    assert {params["encoding"] for params in model.fold_params_} == {model.best_params_["encoding"]}
-    assert len(model.history_[32][0]) == 2 * 3
+    assert {encoding: len(run[0]) for (encoding, _), run in model.history_.items()} == {"periodic": 3, None: 3}
 
 
 def test_candidates_are_promoted_from_one_fold_to_all() -> None:
     """Rungs: one fold for all combinations, the other folds for the better third, and the best of these for all epochs."""
     x, y = table(rows=150)
     cv = [(np.arange(40, 150), np.arange(40)), (np.arange(130), np.arange(130, 150)), (np.arange(90), np.arange(90, 150))]
-    model = quick(encoding="auto", n_finalists=1, cv=cv).fit(x, y)
+    model = quick(encoding=None, alphas=(0.1, 0.3, 1.0, 3.0, 10.0, 30.0), n_finalists=1, cv=cv).fit(x, y)
     scores = np.stack([model.cv_results_[f"split{fold}_test_score"] for fold in range(3)])
     tried = np.isfinite(scores)
     assert tried[1].all()  # the fold with most training rows
@@ -129,7 +137,7 @@ def test_periodic_features_fit_what_plain_features_do_not() -> None:
 def test_refit_trains_on_all_rows(encoding: str | None) -> None:
     x, y = table()
     model = quick(refit="best", encoding=encoding).fit(x, y)
-    models, history = model.history_[32]
+    models, history = model.history_[encoding, None]
     best = [getattr(models, name) == model.best_params_[name] for name in ("learning_rate", "weight_decay")]
     epochs = history.best_epoch[best[0] & best[1] & (models.parameter == model.alpha_)]
     assert len(epochs) == 3
@@ -143,7 +151,7 @@ def test_refit_trains_on_all_rows(encoding: str | None) -> None:
         n_networks=1,
         random_state=0,
     ).fit(x, y)
-    assert len(model.networks_) == 1
+    assert [len(member.networks) for member in model.members_] == [1]
     np.testing.assert_allclose(model.predict(x), alone.predict(x))
 
 
@@ -154,7 +162,7 @@ def test_early_stopping_keeps_a_network_from_overfitting() -> None:
     y += 0.3 * x[:, 0]
     train, test = slice(0, 200), slice(200, 400)
     stopped, trained = (GARRegressor(early_stopping=early, random_state=0).fit(x[train], y[train]) for early in (True, False))
-    assert len(stopped.networks_) == 5
+    assert len(stopped.members_) == 5
     assert stopped.score(x[test], y[test]) > -0.1
     assert trained.score(x[test], y[test]) < -0.5
     assert trained.score(x[train], y[train]) > 0.9
@@ -207,8 +215,8 @@ def test_paper_preset() -> None:
     x, y = table(60)
     model = GARRegressorCV(preset="paper", cv=2, random_state=0).fit(x, y)
     assert len(model.cv_results_["params"]) == 45
-    assert model.networks_.layout.sizes == (5, 16, 32, 16, 8, 1)
-    assert all(labels is None for _, labels in model.scalings_)
+    assert all(member.networks.layout.sizes == (5, 16, 32, 16, 8, 1) for member in model.members_)
+    assert all(member.labels is None for member in model.members_)
 
 
 def test_several_targets_and_missing_labels() -> None:
@@ -317,7 +325,7 @@ def test_few_validation_rows_are_scored_by_mae(rows: int, cv: Any) -> None:
 def test_numpy_integers_in_a_grid() -> None:
     search = GridSearchCV(GARRegressor(random_state=0), {"epochs": np.arange(2, 4)}, cv=2).fit(X, Y)
     assert search.best_params_["epochs"] in (2, 3)
-    python, numpy, default = (quick(cv=cv, epochs=3, learning_rates=(1e-2,)).fit(X, Y) for cv in (5, np.int64(5), None))
+    python, numpy, default = (quick(cv=cv, epochs=3, learning_rates=(1e-2,)).fit(X, Y) for cv in (5, np.int64(5), "auto"))
     np.testing.assert_array_equal(python.predict(X), numpy.predict(X))
     np.testing.assert_array_equal(python.predict(X), default.predict(X))
 
@@ -342,11 +350,17 @@ X, Y = table(30)
         (lambda: quick(refit="all").fit(X, Y), "refit='all' is unknown"),
         (lambda: quick(preset="icml").fit(X, Y), "preset='icml' is unknown"),
         (lambda: quick(alphas=()).fit(X, Y), "alphas is empty"),
-        (lambda: quick(n_finalists=0).fit(X, Y), "n_finalists=0 leaves nothing to train"),
+        (lambda: quick(n_finalists=0).fit(X, Y), "n_finalists=0 is not a whole number of 1 or more"),
         (lambda: quick(encoding="splines").fit(X, Y), "encoding='splines' is unknown"),
         (lambda: quick(cv=31).fit(X, Y), "cv=31 folds are asked of n_samples=30 rows"),
         (lambda: quick(cv=1).fit(X, Y), "cv=1"),
-        (lambda: quick(cv=GroupKFold(3)).fit(X, Y), r"cv=list\(splitter.split\(X, y, groups\)\)"),
+        (lambda: quick(cv="folds").fit(X, Y), "cv='folds' is unknown"),
+        (lambda: quick().fit(X, Y, groups=[1, 2]), "groups has 2 values, X has 30 rows"),
+        (lambda: quick(time_limit=0).fit(X, Y), "time_limit=0; expected a number of seconds above 0"),
+        (lambda: quick(time_limit=1e-9).fit(X, Y), "time_limit=1e-09 s was over before the first epoch"),
+        (lambda: GARRegressor(time_limit=1e-9).fit(X, Y), "time_limit=1e-09 s was over before the first epoch"),
+        (lambda: quick(epochs="all").fit(X, Y), "epochs='all' is not a whole number"),
+        (lambda: quick(cv=GroupKFold(3)).fit(X, Y), r"needs fit\(X, y, groups=...\)"),
         (lambda: quick().fit(X, np.where(np.arange(30) < 2, Y, np.nan)), "has no validation row with a label"),
         (lambda: quick().fit(X, np.ones(30)), "target 0 is 1 in all rows"),
         (lambda: GARRegressor().fit(X, np.full((30, 1), np.nan)), "target 0 has no label at all"),

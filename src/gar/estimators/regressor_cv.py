@@ -212,7 +212,7 @@ class GARRegressorCV(NetworkRegressor):
         try:
             return [(np.asarray(train), np.asarray(valid)) for train, valid in splitter.split(rows.x, rows.y, groups)]
         except ValueError as error:
-            advice = "it may be a list of splits: cv=list(splitter.split(X, y, groups))"
+            advice = "a splitter by groups needs fit(X, y, groups=...); cv may also be a list of (train, test) rows"
             raise InputError(f"cv={self.cv} cannot split these rows ({error}); {advice}") from error
 
     @staticmethod
@@ -236,7 +236,8 @@ class GARRegressorCV(NetworkRegressor):
         constant = any(not data.has_different_labels(fold.valid) for fold in data.folds)
         if fewest >= _MIN_VALIDATION_ROWS and not constant:
             return scoring
-        reason = "validation rows of one label only, which is not enough" if constant else f"{fewest} validation rows, too few"
+        is_small = fewest < _MIN_VALIDATION_ROWS
+        reason = f"{fewest} validation rows, too few" if is_small else "validation rows of one label only, which is not enough"
         warnings.warn(
             f"a fold has {reason} to choose by {self.scoring}; 'mae' is used instead. Use fewer folds, or scoring='mae'",
             stacklevel=3,
@@ -264,8 +265,9 @@ class GARRegressorCV(NetworkRegressor):
         small = with_at_most(tables, SMALL_ROWS, TRIAL_VALIDATION_ROWS, seed)
         epochs = -(-self._epochs(train_rows(next(iter(small.values())))) // _EPOCH_FACTOR)
         trial = partial(self._train, small, epochs=epochs, deadline=limit.trial_deadline, seed=seed, device=device)
-        rungs = [trial(candidates, folds[:1])]
-        if others := folds[1:]:
+        first = int(np.argmax([len(fold.train) for fold in next(iter(tables.values())).folds]))
+        rungs = [trial(candidates, [first])]
+        if others := [fold for fold in folds if fold != first]:
             promoted = rungs[0].best_of_each_encoding(max(planned.finalists, len(candidates) // _CANDIDATE_FACTOR))
             rungs.append(trial(promoted, others).with_scores_of(rungs[0]))
         budget = limit.affordable(planned, rungs[-1].seconds_per_row)
