@@ -47,6 +47,19 @@ def test_losses_and_estimators_need_no_extra() -> None:
     assert done.stdout.startswith("(60,)")
 
 
+def test_frames_of_polars_need_no_pandas() -> None:
+    done = run(
+        "import datetime, numpy as np, polars as pl\n"
+        "from gar import GARRegressor\n"
+        "frame = pl.DataFrame({'size': [1.0, None, 3.0] * 20, 'colour': ['red', None, 'blue'] * 20,\n"
+        "    'new': [True, False, None] * 20,\n"
+        "    'when': [datetime.date(2020, 1, 1 + row % 28) for row in range(60)]})\n"
+        "print(GARRegressor(epochs=1, random_state=0).fit(frame, np.arange(60.0)).predict(frame).shape)"
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("(60,)")
+
+
 def test_the_command_says_what_to_install() -> None:
     done = run("from gar.__main__ import main\nmain()")
     assert done.returncode == 1

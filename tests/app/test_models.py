@@ -14,10 +14,13 @@ from safetensors.torch import load
 
 from benchmarks.fuzz.crafting import crafted
 from gar import __version__
+from gar.app.compare import compare_table, source_of_frame
 from gar.app.models import TableModel, load_model
 from gar.app.models.file import UNSIGNED, description_text, to_bytes
 from gar.errors import InputError
+from gar.search.context import ALONE
 from tests.app.compare.example import QUICK, compared, diabetes
+from tests.estimators.test_tables import mixed
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +39,16 @@ def saved(model: TableModel, tmp_path: Path) -> Path:
 def test_saved_and_loaded_it_predicts_the_same(model: TableModel, saved: Path) -> None:
     assert np.array_equal(load_model(saved).predict(diabetes()), model.predict(diabetes()))
     assert sorted(path.name for path in saved.iterdir()) == ["model.safetensors"]
+
+
+def test_encoders_of_all_kinds_are_saved(tmp_path: Path) -> None:
+    frame, price = mixed()
+    source = source_of_frame(frame.assign(price=price), targets=["price"])
+    found = compare_table(source, replace(QUICK, losses=("mae",), epochs=2), ALONE).model
+    assert found is not None
+    assert {column.kind for column in found.encoders[0].columns} == {"number", "date", "category", "target"}
+    found.save(tmp_path)
+    assert np.array_equal(load_model(tmp_path).predict(frame), found.predict(frame))
 
 
 def test_a_row_alone_gets_the_prediction_it_has_among_others(model: TableModel) -> None:

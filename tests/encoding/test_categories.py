@@ -41,7 +41,7 @@ def test_categories_that_matter_are_found() -> None:
 
 
 def test_means_of_few_rows_are_shrunk_more() -> None:
-    frame, y = made(2000, 50, effect=1.0)
+    frame, y = made(2000, 80, effect=1.0)
     frame.loc[0, "id"], y[0] = "alone", 5.0
     encoder = Encoder.infer(frame)
     encoder = encoder.fit(encoder.codes(frame), y)
@@ -53,7 +53,7 @@ def test_means_of_few_rows_are_shrunk_more() -> None:
 
 
 def test_a_weight_of_two_equals_two_rows() -> None:
-    frame, y = made(600, 40, effect=0.5)
+    frame, y = made(600, 70, effect=0.5)
     frame["size"] = np.random.default_rng(1).normal(size=600)
     y = np.hstack([y, -y])
     y[::7, 1] = np.nan
@@ -67,7 +67,7 @@ def test_a_weight_of_two_equals_two_rows() -> None:
 
 
 def test_the_order_of_rows_does_not_matter() -> None:
-    frame, y = made(300, 30, effect=0.5)
+    frame, y = made(300, 70, effect=0.5)
     encoder, order = Encoder.infer(frame), np.random.default_rng(1).permutation(300)
     codes = encoder.codes(frame)
     _, features = encoder.fit_encode(codes, y)
@@ -76,7 +76,7 @@ def test_the_order_of_rows_does_not_matter() -> None:
 
 
 def test_weights_below_one_are_shares() -> None:
-    frame, y = made(600, 40, effect=1.0)
+    frame, y = made(600, 70, effect=1.0)
     encoder = Encoder.infer(frame)
     codes = encoder.codes(frame)
     plain, light = (encoder.fit(codes, y, np.full(600, weight)).encode(codes) for weight in (1.0, 1e-3))
@@ -84,7 +84,7 @@ def test_weights_below_one_are_shares() -> None:
 
 
 def test_missing_values_are_a_category() -> None:
-    frame, y = made(900, 30, effect=1.0)
+    frame, y = made(900, 70, effect=1.0)
     frame.loc[:99, "id"] = None
     y[:100] += 50.0
     encoder = Encoder.infer(frame)
@@ -94,7 +94,7 @@ def test_missing_values_are_a_category() -> None:
 
 
 def test_several_targets_have_a_mean_each_and_labels_may_be_missing() -> None:
-    frame, y = made(900, 30, effect=1.0)
+    frame, y = made(900, 70, effect=1.0)
     y = np.hstack([y, 10 * y, np.full_like(y, np.nan)])
     y[::2, 0] = np.nan
     encoder = Encoder.infer(frame)

@@ -39,10 +39,10 @@ EACH = pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: ty
 def mixed(rows: int = 240, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
     """Return a table of all kinds of columns, and labels to which most of them contribute."""
     generator = np.random.default_rng(seed)
-    size, town = generator.normal(size=rows), generator.integers(0, 30, rows)
+    size, town = generator.normal(size=rows), generator.integers(0, 70, rows)
     when = pd.Timestamp("2020-01-01") + pd.to_timedelta(generator.integers(0, 700, rows), unit="D")
     colour = generator.choice(["red", "green", "blue"], rows)
-    y = size + generator.normal(size=30)[town] + (colour == "red") + np.sin(2 * np.pi * np.asarray(when.day_of_year) / 365)
+    y = size + generator.normal(size=70)[town] + (colour == "red") + np.sin(2 * np.pi * np.asarray(when.day_of_year) / 365)
     frame = pd.DataFrame(
         {
             "size": np.where(generator.random(rows) < 0.1, np.nan, size),
@@ -173,9 +173,9 @@ def test_unknown_categorical_features(estimator: Any, given: Any, message: str) 
 
 
 def test_a_weight_of_two_equals_two_copies_of_a_row_with_text_and_gaps() -> None:
-    frame, y = mixed(120)
-    weight = np.random.default_rng(1).integers(0, 3, 120)
-    groups, twice = np.arange(120) % 3, np.repeat(np.arange(120), weight)
+    frame, y = mixed(400)
+    weight = np.random.default_rng(1).integers(0, 3, 400)
+    groups, twice = np.arange(400) % 3, np.repeat(np.arange(400), weight)
     model = GARRegressorCV(**{**QUICK_CV, "cv": list(LeaveOneGroupOut().split(frame, y, groups))}, random_state=0)
     copies = clone(model).set_params(cv=list(LeaveOneGroupOut().split(twice, y[twice], groups[twice])))
     model.fit(frame, y, sample_weight=weight)

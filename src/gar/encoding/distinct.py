@@ -13,9 +13,16 @@ def sorted_distinct(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarr
         >>> order.tolist(), is_new.tolist()
         ([2, 0, 1, 3], [True, True, True, False])
     """
-    order = np.lexsort(columns[::-1])
-    is_new = np.arange(len(order)) == 0
-    for column in columns:
-        before, after = column[order[:-1]], column[order[1:]]
-        is_new[1:] |= (before != after) & ~(np.isnan(before) & np.isnan(after))
+    order = np.arange(len(columns[0]))
+    is_new = order == 0
+    for column in columns:  # each sorts those rows only that are equal in all columns before
+        tied = ~is_new
+        tied[:-1] |= ~is_new[1:]
+        rows = order[tied]
+        if len(rows) == 0:
+            break
+        order[tied] = rows[np.lexsort([column[rows], np.cumsum(is_new)[tied]])]
+        equal = np.flatnonzero(~is_new)
+        before, after = column[order[equal - 1]], column[order[equal]]
+        is_new[equal] = (before != after) & ~(np.isnan(before) & np.isnan(after))
     return order, is_new

@@ -4,7 +4,7 @@ First every cell becomes one number, its code: a value, days since 1970, or the 
 Then codes become features, with medians and mean labels of training rows. So folds, weights and equal rows concern arrays alone.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -109,20 +109,26 @@ class Encoder:
         """Return what :meth:`fit` does, and features of the training rows, in which no row's own label is contained."""
         counts = np.ones(len(codes)) if weight is None else weight
         fitted = self.fit(codes, y, counts)
-        part = _parts(codes, y) if any(isinstance(column, TargetColumn) for column in self.columns) else None
-        blocks = [
-            column.encode(codes[:, index])
-            if part is None or not isinstance(column, TargetColumn)
-            else column.fit_encode(codes[:, index], y, counts, part)
-            for index, column in enumerate(fitted.columns)
-        ]
-        return fitted, np.hstack(blocks)
+        part = _parts(codes, y) if any(isinstance(column, TargetColumn) for column in self.columns) else np.empty(0)
+
+        def features(column: EncodedColumn, codes: np.ndarray) -> np.ndarray:
+            return column.fit_encode(codes, y, counts, part) if isinstance(column, TargetColumn) else column.encode(codes)
+
+        return fitted, fitted._joined(codes, features)
 
     def encode(self, codes: np.ndarray) -> np.ndarray:
         """Return the features ``(rows, features)`` of codes: numbers without gaps are returned as they are, not copied."""
         if all(isinstance(column, NumericColumn) and not column.marked for column in self.columns) and not np.isnan(codes).any():
             return codes
-        return np.hstack([column.encode(codes[:, index]) for index, column in enumerate(self.columns)])
+        return self._joined(codes, lambda column, codes: column.encode(codes))
+
+    def _joined(self, codes: np.ndarray, features: Callable[[EncodedColumn, np.ndarray], np.ndarray]) -> np.ndarray:
+        """Return the features of all columns side by side, with no more than those of one column in memory twice."""
+        ends = np.cumsum([len(column.feature_names) for column in self.columns])
+        joined = np.empty((len(codes), ends[-1]))
+        for index, (column, end) in enumerate(zip(self.columns, ends, strict=True)):
+            joined[:, end - len(column.feature_names) : end] = features(column, codes[:, index])
+        return joined
 
     def transform(self, table: Any) -> np.ndarray:
         """Return features ``(rows, features)``; columns that the encoder does not know are ignored."""

@@ -43,13 +43,16 @@ def encode_folds(
         trained = np.unique(np.concatenate([fold[0] for fold in parts]))
         fitted = encoder.fit(codes[trained], y[trained], counts[trained])
         return EncodedFolds(fitted.encode(codes), np.arange(len(codes)), parts, [fitted] * len(parts))
-    encoders, blocks = [], []
-    for train, *others in parts:
+    rows, places = np.concatenate([part for fold in parts for part in fold]), _consecutive(parts)
+    encoders, x = [], np.empty((0, 0))
+    for (train, *others), (place, *other_places) in zip(parts, places, strict=True):
         fitted, features = encoder.fit_encode(codes[train], y[train], counts[train])
         encoders.append(fitted)
-        blocks += [features, *(fitted.encode(codes[part]) for part in others)]
-    rows = np.concatenate([part for fold in parts for part in fold])
-    return EncodedFolds(np.concatenate(blocks), rows, _consecutive(parts), encoders)
+        x = x if len(encoders) > 1 else np.empty((len(rows), features.shape[1]))
+        x[place] = features
+        for part, index in zip(others, other_places, strict=True):
+            x[index] = fitted.encode(codes[part])
+    return EncodedFolds(x, rows, places, encoders)
 
 
 def _consecutive(parts: list[tuple[np.ndarray, ...]]) -> list[tuple[np.ndarray, ...]]:

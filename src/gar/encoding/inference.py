@@ -14,11 +14,12 @@ from gar.encoding.numbers import DateColumn, NumericColumn, cycles_of
 
 EncodedColumn = NumericColumn | DateColumn | CategoricalColumn | TargetColumn
 
-MAX_CATEGORIES = 20
-"""Number of categories up to which each has an indicator; columns of more are target encoded."""
+MAX_CATEGORIES = 60
+"""Number of categories up to which each has an indicator; columns of more are target encoded. See ``benchmarks/encoding.py``."""
 NUMERIC_SHARE = 0.9
 """Share of the informative cells that must be numbers, so that a column of text is read as numbers."""
-_ID_SHARE = 0.5
+_MOST_NAMES, _ID_SHARE = 20, 0.5
+"""A column of more different texts than these, and than this share of its rows, is taken for names or ids."""
 _STARTS_WITH_DIGIT = re.compile(r"[+\-$€£]?\d")
 
 _EMPTY = "left out, since no row has a value"
@@ -105,14 +106,14 @@ class Inference:
         if not known or (len(known) == 1 and not missing):
             self.notes.add(_CONSTANT if known else _EMPTY, name)
             return None
-        if len(known) <= self.max_categories:
-            self.notes.add(_ONE_HOT, name)
-            if missing:
-                self.notes.add(_MISSING_TEXT, name)
-            return CategoricalColumn(name=name, known=known, missing=missing)
-        if len(known) > _ID_SHARE * counts.sum():
+        if len(known) > max(min(_MOST_NAMES, self.max_categories), _ID_SHARE * counts.sum()):
             digits = sum(_STARTS_WITH_DIGIT.match(word) is not None for word in known) > len(known) / 2
             self.notes.add(_LIKE_SPOILT_NUMBERS if digits else _LIKE_IDS, name)
             return None
-        self.notes.add(_TARGET, name)
-        return TargetColumn(name=name, known=known)
+        if len(known) > self.max_categories:
+            self.notes.add(_TARGET, name)
+            return TargetColumn(name=name, known=known)
+        self.notes.add(_ONE_HOT, name)
+        if missing:
+            self.notes.add(_MISSING_TEXT, name)
+        return CategoricalColumn(name=name, known=known, missing=missing)

@@ -52,26 +52,25 @@ class WeightedRows(NamedTuple):
         """
         every = np.arange(len(self.weight))
         parts = [[every[part] for part in split] for split in splits]  # masks and negative numbers become row numbers
-        if any(len(np.unique(np.concatenate(split))) < sum(map(len, split)) for split in parts):
+        if any(np.bincount(np.concatenate(split), minlength=1).max() > 1 for split in parts):
             return _concatenated([self.take(part).merged() for split in parts for part in split])
-        part_of = np.zeros((len(self.weight), len(parts)), dtype=np.int8)  # 1 is training, 2 validation
-        for fold, split in enumerate(parts):
+        part_of = np.zeros((len(parts), len(self.weight)), dtype=np.int8)  # 1 is training, 2 validation
+        pattern = np.zeros(len(self.weight), dtype=np.int64)
+        for of_fold, split in zip(part_of, parts, strict=True):
             for number, part in enumerate(split, start=1):
-                part_of[part, fold] = number
-        used = self._replace(weight=np.where(part_of.any(1), self.weight, 0.0))
-        patterns, pattern = np.unique(part_of, axis=0, return_inverse=True)
-        rows, pattern = used._merged(pattern.reshape(-1))
-        found = patterns[pattern.astype(np.int64)]
-        return rows, [(np.flatnonzero(column == 1), np.flatnonzero(column == 2)) for column in found.T]
+                of_fold[part] = number
+            pattern = np.unique(3 * pattern + of_fold, return_inverse=True)[1].reshape(-1)
+        rows, first = self._replace(weight=np.where(part_of.any(0), self.weight, 0.0))._merged(pattern)
+        return rows, [(np.flatnonzero(of_fold[first] == 1), np.flatnonzero(of_fold[first] == 2)) for of_fold in part_of]
 
     def _merged(self, pattern: np.ndarray) -> tuple["WeightedRows", np.ndarray]:
-        """Return merged rows and their patterns; rows of different patterns are not merged."""
+        """Return merged rows, and the first row that each was; rows of different patterns are not merged."""
         counted = np.flatnonzero(self.weight > 0)
         order, is_new = sorted_distinct([column[counted] for column in (*self.x.T, *self.y.T, pattern)])
         order = counted[order]
         weight = np.bincount(np.cumsum(is_new) - 1, self.weight[order])
         first = order[is_new]
-        return WeightedRows(self.x[first], self.y[first], weight), pattern[first]
+        return WeightedRows(self.x[first], self.y[first], weight), first
 
 
 def _concatenated(blocks: Sequence[WeightedRows]) -> tuple[WeightedRows, list[Split]]:
