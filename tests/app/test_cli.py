@@ -82,7 +82,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_compare_leaves_everything_behind(compared: Path) -> None:
     report = compared / "gar-report"
-    assert {path.name for path in report.iterdir()} == {".lock", "figures", "model", "records", "report.html", "results.json"}
+    assert {path.name for path in report.iterdir()} == {".gar-lock", "figures", "model", "records", "report.html", "results.json"}
     results = json.loads((report / "results.json").read_text())
     assert results["command"].startswith("gar compare diabetes.csv -t target")
     (problem,) = results["problems"]

@@ -42,7 +42,7 @@ def found(out: Path) -> set[str]:
 
 
 def names(out: Path) -> list[str]:
-    return sorted(path.name for path in out.iterdir() if not path.name.startswith(".lock"))
+    return sorted(path.name for path in out.iterdir() if not path.name.startswith(".gar-lock"))
 
 
 def test_everything_is_replaced_and_other_files_stay(tmp_path: Path) -> None:
@@ -70,8 +70,8 @@ def test_after_an_error_all_is_as_before(tmp_path: Path) -> None:
 
 def test_what_a_killed_process_had_not_completed_is_dropped(tmp_path: Path) -> None:
     replace_output(tmp_path, "a")
-    (tmp_path / ".unfinished" / "model").mkdir(parents=True)
-    (tmp_path / ".unfinished" / "report.html").write_text("b")
+    (tmp_path / ".gar-unfinished" / "model").mkdir(parents=True)
+    (tmp_path / ".gar-unfinished" / "report.html").write_text("b")
     finish_output(tmp_path)
     assert found(tmp_path) == {"a"}
     replace_output(tmp_path, "c")
@@ -83,10 +83,10 @@ def test_what_a_killed_process_had_not_completed_is_dropped(tmp_path: Path) -> N
 def test_what_a_killed_process_had_completed_is_moved_by_the_next(tmp_path: Path, moved: str) -> None:
     """It was killed before it moved anything, or after one file or the other."""
     replace_output(tmp_path, "a")
-    (tmp_path / ".complete").mkdir()
-    write(tmp_path / ".complete", "b")
+    (tmp_path / ".gar-complete").mkdir()
+    write(tmp_path / ".gar-complete", "b")
     if moved:
-        (tmp_path / ".complete" / moved).replace(tmp_path / moved)
+        (tmp_path / ".gar-complete" / moved).replace(tmp_path / moved)
     finish_output(tmp_path)
     assert found(tmp_path) == {"b"}
     assert names(tmp_path) == ["figures", "model", "report.html"]
