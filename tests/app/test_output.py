@@ -3,6 +3,7 @@
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -107,6 +108,18 @@ def test_links_are_followed(tmp_path: Path) -> None:
     replace_output(tmp_path / "out", "a")
     assert (tmp_path / "out" / "report.html").is_symlink()
     assert (tmp_path / "elsewhere").read_text() == "a"
+
+
+def test_a_folder_may_be_on_another_disk(tmp_path: Path) -> None:
+    memory = Path("/dev/shm")
+    if not memory.is_dir() or memory.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("there is no second file system here")
+    with TemporaryDirectory(dir=memory) as figures:
+        (tmp_path / "figures").symlink_to(figures)
+        replace_output(tmp_path, "a")
+        assert found(tmp_path) == {"a"}
+        assert (Path(figures) / "1.svg").read_text() == "a"
+    assert names(tmp_path) == ["figures", "model", "report.html"]
 
 
 @pytest.mark.parametrize(("name", "kind"), [("figures", "file"), ("model", "file"), ("report.html", "folder")])
