@@ -37,7 +37,7 @@ bench: $(READY)
 	$(RUN) -m benchmarks.stack
 	$(RUN) -m benchmarks.estimators
 
-# Faults on purpose, counted: the table of docs/what-was-tried.md. About five minutes.
+# Faults on purpose, counted: the table of docs/what-was-tried.md. Ten to thirty minutes, as busy as the machine is.
 fuzz: $(READY)
 	$(RUN) -m benchmarks.fuzz
 

@@ -372,7 +372,8 @@ WRONG_ROWS: dict[str, tuple[dict[str, Any], str]] = {
     "mask": ({"mask": torch.ones(6)}, "mask has dtype torch.float32"),
     "no mask": ({"mask": None}, "has rows of shapes [(3,), (2,), (), None"),
     "width": ({"features": torch.randn(6, 4)}, "has rows of shapes [(4,), (2,), (), ()"),
-    "type": ({"features": torch.randn(6, 3).double()}, "torch.float64"),
+    "type": ({"features": torch.randn(6, 3).double()}, "and dtypes [torch.float64, torch.float32, "),
+    "whole labels": ({"target": torch.ones(6, 2, dtype=torch.int8)}, "and dtypes [torch.float32, torch.int8, "),
 }
 
 
@@ -382,11 +383,32 @@ def one_wrong_table(rank: int, world: int, name: str, wrong: dict[str, Any]) -> 
     loss = LOSSES[name]("world")
 
     def value(features: Any, target: Any, **more: Any) -> Tensor:
-        return loss(features, target, **more) if name == "rnc" else loss(torch.zeros_like(target), target, features, **more)
+        return loss(features, target, **more) if name == "rnc" else loss(torch.zeros(target.shape), target, features, **more)
 
     message = refusal(lambda: value(**mine))
     assert value(**batch).isfinite()
     return message
+
+
+def whole_predictions(rank: int, world: int, name: str) -> str:
+    pred, target, features = torch.randn(6, 2), torch.randn(6, 2), torch.randn(6, 3)
+    return refusal(lambda: LOSSES[name]("world")(pred.short() if rank else pred, target, features))
+
+
+@pytest.mark.parametrize("name", ["ranksim", "conr"])
+def test_predictions_without_a_gradient_are_an_error_on_all_ranks(two: Ranks, name: str) -> None:
+    assert all("pred has dtype torch.int16" in message for message in two.run(whole_predictions, name))
+
+
+def another_number_of_targets(rank: int, world: int) -> str:
+    pred, target = torch.randn(2, 6, 2 + rank)
+    return refusal(lambda: GARLoss(process_group="world", pairs="targets")(pred, target))
+
+
+def test_another_number_of_targets_is_an_error_on_all_ranks(two: Ranks) -> None:
+    """Though sums over the pairs of a row would have the same size."""
+    for message in two.run(another_number_of_targets):
+        assert "process 0 has 4 sums of models () and 2 targets; process 1 has 4 sums of models () and 3 targets" in message
 
 
 @pytest.mark.parametrize("wrong", WRONG_ROWS)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
+from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -40,3 +41,16 @@ def _run(
                     process.kill()
                 return list(parts[index + 1 :]), part
     return [], []
+
+
+def living(group: int) -> list[int]:
+    """Return the processes of a group, the first started first, that have not ended; those that nobody has waited for have."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, its_group = path.read_text().rpartition(")")[2].split()[:3]
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(its_group) == group and state not in "ZX":
+            found.append(int(path.parent.name))
+    return sorted(found)

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.fuzz import Attempt
+from benchmarks.fuzz.children import living
 from gar.app.models import load_model
-from gar.search.records import from_bytes
+from gar.search.records import DamagedError, from_bytes
 
 KILLS = 10
 SECONDS = 300.0
@@ -65,9 +66,9 @@ def run(out: Path, *, kill: str = "", after: float = SECONDS, by: int = signal.S
 
 
 def _worker(process: subprocess.Popen[bytes]) -> int | None:
-    """Return the worker that was started last, once there are two and the process that ends their resources."""
+    """Return the worker that was started last, once there are two, their parent and the process that ends their resources."""
     while process.poll() is None:
-        if len(found := _members(process)) > 2:
+        if len(found := living(process.pid)) > 3:
             return found[-1]
         time.sleep(0.01)
     return None
@@ -80,27 +81,13 @@ def _ended(process: subprocess.Popen[bytes], seconds: float) -> int | None:
         return None
 
 
-def _members(process: subprocess.Popen[bytes]) -> list[int]:
-    """Return the living processes that a comparison has started."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, _, group = path.read_text().rpartition(")")[2].split()[:3]
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if int(group) == process.pid != int(path.parent.name) and state not in "ZX":
-            found.append(int(path.parent.name))
-    return sorted(found)
-
-
 def _end_all(process: subprocess.Popen[bytes]) -> int:
     """Return how many processes are left after a grace time, and end them."""
     end = time.monotonic() + END_SECONDS
-    while (left := _members(process)) and time.monotonic() < end:
+    while (left := living(process.pid)) and time.monotonic() < end:
         time.sleep(0.05)
     for pid in left:
         os.kill(pid, signal.SIGKILL)
-    process.kill()
     process.wait()
     return len(left)
 
@@ -119,8 +106,11 @@ def outcome(out: Path) -> str:
 
 def records_are_whole(out: Path) -> bool:
     """Return True if every record can be read, and none was put aside."""
-    for path in out.glob("records/*/*.npz"):
-        from_bytes(path.read_bytes())
+    try:
+        for path in out.glob("records/*/*.npz"):
+            from_bytes(path.read_bytes())
+    except DamagedError:
+        return False
     return not list(out.glob("records/*/*.corrupt"))
 
 

@@ -29,7 +29,7 @@ LIBRARIES = ("mlp", "xgboost", "lightgbm")
 TITLES = {"mlp": "networks", "xgboost": "trees of XGBoost", "lightgbm": "trees of LightGBM"}
 EDITS = 1000
 ROUNDS = 6
-REFUSED, LOADED, SAME, CHANGED, TRACEBACK = "refused", "loaded", "same predictions", "changed predictions", "traceback"
+REFUSED, SAME, CHANGED, TRACEBACK = "refused", "same predictions", "changed predictions", "traceback"
 
 
 @cache

@@ -10,10 +10,10 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any
 
-import joblib
 import numpy as np
 
 from gar.integrations.symbolic import gplearn_fitness, lacking_gplearn, pysr_loss
+from gar.search import RunContext
 from gar_reproduction.curves import Fit, measured
 from gar_reproduction.experiments import CURVES
 from gar_reproduction.protocol import CURVE_SEEDS, curve_data
@@ -62,7 +62,7 @@ def _measure(task: str, library: str, toolbox: str, method: str) -> dict[str, An
     rows = data.folds[0].train
     evolve = {"gplearn": _gplearn, "pysr": _pysr}[library]
     # Programs are evaluated where they are found: gplearn's protected functions are its own.
-    found = joblib.Parallel(n_jobs=-1)(joblib.delayed(_fitted)(evolve, x, y, rows, toolbox, method, seed) for seed in CURVE_SEEDS)
+    found = RunContext(workers=-1).map(_fitted, [(evolve, x, y, rows, toolbox, method, seed) for seed in CURVE_SEEDS])
     texts, predictions, slopes = zip(*found, strict=True)
     trained = np.isin(np.arange(len(x)), rows)
     fit = measured(task, x[:, 0], y, trained, np.stack(predictions), np.stack(slopes))

@@ -15,10 +15,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks.fuzz.children import living
 from gar.app import cli
 from gar.app.models import load_model
 from tests.app.compare.example import diabetes
-from tests.search.test_killing import living, wait_for_death_of_group
+from tests.search.test_killing import wait_for_death_of_group
 
 PATIENCE = 600.0
 QUICK = ("--losses", "mae,gar", "--epochs", "2", "--hidden-sizes", "8", "--learning-rates", "0.01", "--weight-decays", "0.001")
@@ -82,7 +83,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_compare_leaves_everything_behind(compared: Path) -> None:
     report = compared / "gar-report"
-    assert {path.name for path in report.iterdir()} == {".lock", "figures", "model", "records", "report.html", "results.json"}
+    assert {path.name for path in report.iterdir()} == {".gar-lock", "figures", "model", "records", "report.html", "results.json"}
     results = json.loads((report / "results.json").read_text())
     assert results["command"].startswith("gar compare diabetes.csv -t target")
     (problem,) = results["problems"]

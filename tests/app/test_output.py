@@ -3,6 +3,7 @@
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -42,7 +43,7 @@ def found(out: Path) -> set[str]:
 
 
 def names(out: Path) -> list[str]:
-    return sorted(path.name for path in out.iterdir() if not path.name.startswith(".lock"))
+    return sorted(path.name for path in out.iterdir() if not path.name.startswith(".gar-lock"))
 
 
 def test_everything_is_replaced_and_other_files_stay(tmp_path: Path) -> None:
@@ -70,8 +71,8 @@ def test_after_an_error_all_is_as_before(tmp_path: Path) -> None:
 
 def test_what_a_killed_process_had_not_completed_is_dropped(tmp_path: Path) -> None:
     replace_output(tmp_path, "a")
-    (tmp_path / ".unfinished" / "model").mkdir(parents=True)
-    (tmp_path / ".unfinished" / "report.html").write_text("b")
+    (tmp_path / ".gar-unfinished" / "model").mkdir(parents=True)
+    (tmp_path / ".gar-unfinished" / "report.html").write_text("b")
     finish_output(tmp_path)
     assert found(tmp_path) == {"a"}
     replace_output(tmp_path, "c")
@@ -83,10 +84,10 @@ def test_what_a_killed_process_had_not_completed_is_dropped(tmp_path: Path) -> N
 def test_what_a_killed_process_had_completed_is_moved_by_the_next(tmp_path: Path, moved: str) -> None:
     """It was killed before it moved anything, or after one file or the other."""
     replace_output(tmp_path, "a")
-    (tmp_path / ".complete").mkdir()
-    write(tmp_path / ".complete", "b")
+    (tmp_path / ".gar-complete").mkdir()
+    write(tmp_path / ".gar-complete", "b")
     if moved:
-        (tmp_path / ".complete" / moved).replace(tmp_path / moved)
+        (tmp_path / ".gar-complete" / moved).replace(tmp_path / moved)
     finish_output(tmp_path)
     assert found(tmp_path) == {"b"}
     assert names(tmp_path) == ["figures", "model", "report.html"]
@@ -107,6 +108,18 @@ def test_links_are_followed(tmp_path: Path) -> None:
     replace_output(tmp_path / "out", "a")
     assert (tmp_path / "out" / "report.html").is_symlink()
     assert (tmp_path / "elsewhere").read_text() == "a"
+
+
+def test_a_folder_may_be_on_another_disk(tmp_path: Path) -> None:
+    memory = Path("/dev/shm")
+    if not memory.is_dir() or memory.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("there is no second file system here")
+    with TemporaryDirectory(dir=memory) as figures:
+        (tmp_path / "figures").symlink_to(figures)
+        replace_output(tmp_path, "a")
+        assert found(tmp_path) == {"a"}
+        assert (Path(figures) / "1.svg").read_text() == "a"
+    assert names(tmp_path) == ["figures", "model", "report.html"]
 
 
 @pytest.mark.parametrize(("name", "kind"), [("figures", "file"), ("model", "file"), ("report.html", "folder")])

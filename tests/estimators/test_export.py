@@ -1,5 +1,7 @@
 """Estimators as ONNX files, run by another program."""
 
+import errno
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -71,6 +73,23 @@ def test_what_cannot_be_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(InputError, match=r"pip install 'gar\[onnx\]'"):
         export_onnx(model, tmp_path / "model.onnx")
     assert not (tmp_path / "model.onnx").exists()
+
+
+def test_a_file_is_replaced_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Through a link, too; and if the disk is full, the old one is still there."""
+    model = GARRegressor(epochs=1).fit(np.arange(20.0).reshape(10, 2), np.arange(10.0))
+    (tmp_path / "link.onnx").symlink_to(tmp_path / "model.onnx")
+    export_onnx(model, tmp_path / "link.onnx")
+    content = (tmp_path / "model.onnx").read_bytes()
+
+    def fail(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match=r"No space left on device: '.*model.onnx'"):
+        export_onnx(model, tmp_path / "model.onnx")
+    assert (tmp_path / "model.onnx").read_bytes() == content
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link.onnx", "model.onnx"]
 
 
 @pytest.mark.parametrize("model", [make_pipeline(StandardScaler(), GARRegressor()), GARBoostRegressor(), "model"])

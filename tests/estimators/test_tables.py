@@ -80,7 +80,7 @@ def test_thousands_of_categories_of_a_public_table() -> None:
     kinds = {column.name: column.kind for column in model.encoder_.columns}
     assert kinds["tailnum"] == "target"
     assert frame["tailnum"].nunique() > 2000
-    assert len(model.encoders_[0].feature_names) < 200
+    assert len(model.members_[0].encoder.feature_names) < 200
 
 
 @EACH
@@ -143,7 +143,7 @@ def test_numbers_may_be_categories(chosen: Any) -> None:
     frame = pd.DataFrame({"size": generator.normal(size=300), "code": generator.integers(0, 8, 300)})
     y = generator.permutation(8)[frame["code"]] + 0.1 * frame["size"]
     model = GARRegressor(epochs=10, categorical_features=chosen, random_state=0).fit(frame, y)
-    assert model.encoders_[0].feature_names == ["size", *(f"code={code}" for code in range(8))]
+    assert model.members_[0].encoder.feature_names == ["size", *(f"code={code}" for code in range(8))]
     assert model.score(frame, y) > 0.9
     if not isinstance(chosen[0], str):
         np.testing.assert_array_equal(model.predict(frame), clone(model).fit(frame.to_numpy(), y).predict(frame.to_numpy()))
@@ -152,7 +152,7 @@ def test_numbers_may_be_categories(chosen: Any) -> None:
 def test_categories_by_dtype_or_none() -> None:
     frame, y = pd.DataFrame({"code": pd.Categorical([1, 2, 3] * 20)}), np.arange(60.0)
     for given, names in (("from_dtype", ["code=1", "code=2", "code=3"]), (None, ["code"])):
-        assert GARRegressor(epochs=1, categorical_features=given).fit(frame, y).encoders_[0].feature_names == names
+        assert GARRegressor(epochs=1, categorical_features=given).fit(frame, y).members_[0].encoder.feature_names == names
 
 
 @EACH
@@ -202,9 +202,9 @@ def test_ids_are_left_out_and_noted() -> None:
 def test_folds_share_rows_unless_encodings_differ() -> None:
     frame, y = mixed()
     plain = GARRegressorCV(**QUICK_CV).fit(frame[["colour", "new", "when"]], y)
-    assert plain.encoders_[0] is plain.encoders_[1]
+    assert plain.members_[0].encoder is plain.members_[1].encoder
     gaps = GARRegressorCV(**QUICK_CV).fit(frame[["size", "new"]], y)
-    assert gaps.encoders_[0].columns[0] != gaps.encoders_[1].columns[0]
+    assert gaps.members_[0].encoder.columns[0] != gaps.members_[-1].encoder.columns[0]
 
 
 @EACH

@@ -13,6 +13,7 @@ import joblib
 import numpy as np
 import pytest
 
+from benchmarks.fuzz.children import living
 from gar.stack import train
 from gar.workers import end_with_parent
 from tests.search.problem import LONG, assert_same, many_models, record_files, recorded_models, search, small_data, start
@@ -26,19 +27,6 @@ def wait_for_records(folder: Path, count: int, process: subprocess.Popen[str]) -
         assert process.poll() is None, process.communicate()[1]
         assert time.monotonic() < end
         time.sleep(0.002)
-
-
-def living(group: int) -> list[int]:
-    """Processes of a group that are not dead yet; the dead stay listed until somebody asks for their fate."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, _, its_group = path.read_text().rpartition(")")[2].split()[:3]
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if int(its_group) == group and state not in "ZX":
-            found.append(int(path.parent.name))
-    return found
 
 
 def wait_for_death_of_group(process: subprocess.Popen[str], seconds: float) -> None:

@@ -2,6 +2,7 @@
 
 import os
 from functools import partial, reduce
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from gar.encoding import Encoder, NumericColumn
 from gar.encoding.notes import quoted
 from gar.errors import InputError
 from gar.estimators.base import NetworkRegressor
+from gar.files import write_whole
 from gar.stack import BoundedScaling, PeriodicFeatures, RobustScaling, Scaling
 from gar.stack.data import FARTHEST
 
@@ -57,7 +59,7 @@ def export_onnx(estimator: NetworkRegressor, path: str | os.PathLike[str]) -> No
     body = onnx.helper.make_graph(graph.nodes, "gar", ends[:1], ends[1:], graph.constants)
     model = onnx.helper.make_model(body, opset_imports=[onnx.helper.make_opsetid("", _OPSET)], ir_version=8)
     onnx.checker.check_model(model, full_check=True)
-    onnx.save_model(model, os.fspath(path))
+    write_whole(Path(path), model.SerializeToString())
 
 
 def _check_columns(encoder: Encoder) -> None:

@@ -57,7 +57,8 @@ class _GroupExchange:
         """Return the moments of the joined batch: one exchange of nine values a column, merged in double precision."""
         if not (isinstance(local.mean_target, float) and math.isfinite(local.mean_target)):  # else all labels are finite
             self._check_labels()
-        found = self._gathered(as_table(local))
+        numbers = as_table(local)
+        found = self._gathered(numbers, f"models and targets {tuple(numbers.shape[1:])}")
         if on_accelerator(found):
             return merge(Moments(*found.unbind(1)))
         with np.errstate(all="ignore"):  # what is not finite shows in the result
@@ -67,16 +68,16 @@ class _GroupExchange:
     def joined(self, sums: list[Number]) -> list[Number]:
         """Return sums over the columns of all ranks."""
         self._check_labels()
-        found = self._gathered(torch.stack([torch.as_tensor(one) for one in sums])).sum(0)
+        numbers = torch.stack([torch.as_tensor(one) for one in sums])
+        found = self._gathered(numbers, f"models {tuple(numbers.shape[1:])} and {self._target.shape[-1]} targets").sum(0)
         return list(found if isinstance(sums[0], Tensor) else found.numpy())
 
     def _check_labels(self) -> None:
         if self._refuse_bad_labels:
             check_labels(self._target)
 
-    def _gathered(self, numbers: Tensor) -> Tensor:
-        layout = f"{numbers.shape[0]} sums of models and targets {tuple(numbers.shape[1:])}"
-        return self._agreement.gather(numbers.flatten(), layout).reshape(-1, *numbers.shape)
+    def _gathered(self, numbers: Tensor, what: str) -> Tensor:
+        return self._agreement.gather(numbers.flatten(), f"{len(numbers)} sums of {what}").reshape(-1, *numbers.shape)
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]
@@ -88,7 +89,7 @@ def join_rows(
     All tables travel together: one exchange of the numbers of rows, and one of the rows. Shards may be of any size, also empty.
 
     Args:
-        group: whose ranks take part. All of them must pass the same kinds of tables.
+        group: whose ranks take part. All of them must pass the same kinds of tables, of the same dtypes.
         tables: their dimension number ``axis`` is the row.
         axis: counted from 0, so that ``(..., rows)`` and ``(..., rows, columns)`` may stand together.
         check: raises if the tables of this rank are wrong; then all ranks raise.
@@ -103,7 +104,8 @@ def join_rows(
         dtype = _common_dtype(given)
         rows = torch.cat([table.to(dtype) for table in flat], 1)
         others = [None if table is None else (*table.shape[:axis], *table.shape[axis + 1 :]) for table in tables]
-        found = agreement.gather(rows.new_tensor([len(rows)], dtype=torch.float64), f"rows of shapes {others} and {dtype}")
+        layout = f"rows of shapes {others} and dtypes {[table.dtype for table in given]}"
+        found = agreement.gather(rows.new_tensor([len(rows)], dtype=torch.float64), layout)
     joined: Tensor = _JoinedRows.apply(rows, found[:, 0].long().tolist(), group)  # type: ignore[no-untyped-call]
     parts = iter(zip(given, torch.split(joined, [table.shape[1] for table in flat], 1), strict=True))
     return tuple(None if table is None else _unflattened(*next(parts), axis) for table in tables)

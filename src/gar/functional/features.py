@@ -25,6 +25,7 @@ from gar.validation import (
     check_nan_policy,
     check_tensor,
     check_weight,
+    checked_pair,
     compute_dtype,
     is_traced,
     parameter_like,
@@ -135,9 +136,7 @@ def join_batch(
     def check() -> None:
         as_rows(features, target, sample_weight=sample_weight, mask=mask, nan_policy="propagate")
         for one in pred:
-            check_tensor(one, "pred")
-            if one.shape != target.shape:
-                raise InputError(f"pred has shape {tuple(one.shape)}, target {tuple(target.shape)}; they must be equal")
+            checked_pair(one, target)
 
     axis = getattr(features, "ndim", 2) - 2  # what is no tensor is refused by the check
     return join_rows(group, features, target, sample_weight, mask, *pred, axis=axis, check=check)  # type: ignore[no-any-return]

@@ -119,6 +119,16 @@ def test_out_may_be_standard_output_a_pipe_or_a_link(grades: Path, tmp_path: Pat
     assert (tmp_path / "file").read_text() == printed
 
 
+@pytest.mark.parametrize("named", ["", "model"])
+def test_what_a_killed_comparison_had_left_to_move_is_moved_first(grades: Path, tmp_path: Path, named: str) -> None:
+    old, new = (replace(load_model(grades), targets=[name]) for name in ("old", "new"))
+    old.save(tmp_path / "model")
+    new.save(tmp_path / ".gar-complete" / "model")
+    (tmp_path / "new.csv").write_text("grade,code,x\n1,01,0.5\n")
+    result = CliRunner().invoke(predict, [str(tmp_path / named), str(tmp_path / "new.csv")], catch_exceptions=False)
+    assert result.stdout.startswith("new\n")
+
+
 @pytest.mark.parametrize("name", ['=HYPERLINK("http://a.test";"b")', "+1", "-1", "@SUM(1)", "\ty"])
 def test_a_name_that_is_a_formula_is_text_in_the_header(grades: Path, tmp_path: Path, name: str) -> None:
     replace(load_model(grades), targets=[name]).save(tmp_path / "model")

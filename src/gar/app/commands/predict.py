@@ -29,7 +29,8 @@ def predict(model: Path, data: Path, delimiter: str | None, encoding: str | None
     from gar.app.tables import read_with_notes
     from gar.files import write_whole
 
-    finish_output(model)
+    for folder in (model, model.parent):
+        finish_output(folder)
     inner = model / "model"
     trained = load_model(inner if inner.is_dir() else model)
     encoder = trained.encoders[0]

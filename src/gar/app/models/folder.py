@@ -94,8 +94,8 @@ class TableModel(Model):
         tensors = {"networks": self.networks.weights.contiguous()}
         for name in _SCALINGS:
             scalings = [scaling for scaling in getattr(self, name) if scaling is not None]
-            for part in _parts(scalings):
-                tensors[f"{name}.{part}"] = torch.stack([getattr(scaling, part) for scaling in scalings])
+            for part in fields(scalings[0]) if scalings else ():
+                tensors[f"{name}.{part.name}"] = torch.stack([getattr(scaling, part.name) for scaling in scalings])
         return NetworksDescription(network=self.networks.layout, **shared), tensors
 
 
@@ -162,11 +162,6 @@ def _restored_networks(text: str, tensors: Mapping[str, Tensor]) -> TableModel:
     scalings = {name: _scalings(name, kind, tensors) if kind else [None] * len(encoders) for name, kind in kinds.items()}
     networks = StackedMLP(layout, tensors["networks"])
     return TableModel(networks=networks, encoders=encoders, targets=targets, about=description.about, **scalings)
-
-
-def _parts(scalings: Sequence[Scaling]) -> list[str]:
-    """Return the names of the tensors of scalings, which are all of one kind."""
-    return [field.name for field in fields(scalings[0])] if scalings else []
 
 
 def _kind(name: str, tensors: Mapping[str, Tensor]) -> type[Scaling] | None:

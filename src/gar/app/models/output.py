@@ -16,7 +16,7 @@ from gar.errors import InputError
 from gar.files import is_special, write_whole
 
 MODEL = "model"
-_LOCK, _UNFINISHED, _COMPLETE = ".lock", ".unfinished", ".complete"
+_LOCK, _UNFINISHED, _COMPLETE = ".gar-lock", ".gar-unfinished", ".gar-complete"
 
 
 @contextmanager
@@ -67,7 +67,7 @@ def _move(out: Path) -> None:
         place = out / path.relative_to(complete)
         if path.is_dir():
             place.mkdir(exist_ok=True)
-        elif place.is_symlink() or is_special(place):
+        elif place.is_symlink() or is_special(place) or path.stat().st_dev != place.parent.stat().st_dev:
             write_whole(place, path.read_bytes())
         else:
             path.replace(place)
