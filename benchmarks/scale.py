@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import psutil
+import psutil  # type: ignore[import-untyped]
 
 from gar.files import write_whole
 
@@ -59,11 +59,11 @@ def lightgbm_errors(x: pd.DataFrame, y: np.ndarray, train: np.ndarray, test: np.
 
     x = with_date_parts(x)
     x = x.assign(**{name: x[name].astype("category") for name in x.columns if not pd.api.types.is_numeric_dtype(x[name])})
-    found = {}
+    found: dict[str, Any] = {}
     for rounds in (100, 500):
         start = time.monotonic()
         model = LGBMRegressor(n_estimators=rounds, n_jobs=2, verbose=-1).fit(x.iloc[train], y[train])
-        found |= {f"lightgbm_{rounds}": errors(model.predict(x.iloc[test]), y[test], time.monotonic() - start)}
+        found |= {f"lightgbm_{rounds}": errors(np.asarray(model.predict(x.iloc[test])), y[test], time.monotonic() - start)}
     return found
 
 

@@ -30,7 +30,7 @@ TABLES = ("yacht", "hitters", "autompg", "boston", "energy", "college", "diabete
 
 def table_of(name: str) -> tuple[pd.DataFrame, np.ndarray]:
     if name == "diabetes":
-        return load_diabetes(return_X_y=True, as_frame=True)  # type: ignore[no-any-return]
+        return load_diabetes(return_X_y=True, as_frame=True)
     frame = frame_of(name)
     return frame.drop(columns="target"), frame["target"].to_numpy(np.float64)
 
@@ -69,7 +69,7 @@ PAIRS = (("gar", "ridge"), ("ridge", "gar"))
 
 
 def read_record() -> list[dict[str, Any]]:
-    return json.loads(RECORD.read_text())  # type: ignore[no-any-return]
+    return json.loads(RECORD.read_text())
 
 
 def main() -> None:
