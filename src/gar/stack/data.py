@@ -85,7 +85,7 @@ def _standard(values: Tensor, weight: Tensor | None) -> Scaling:
 _KNEE, _NO_KNEE = 3.0, 1e30
 """Scaled values are squashed smoothly into (-knee, knee); the second knee is so large that a value stays as it is."""
 
-_FAR = 10.0
+_FAR = 7.0
 """A column has heavy tails if a value is more than this many standard deviations from the mean, or if the standard deviation is
 this many times that of the middle half of the values."""
 
