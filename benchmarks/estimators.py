@@ -20,6 +20,7 @@ from sklearn.model_selection import KFold
 from sklearn.neural_network import MLPRegressor
 
 from gar import GARRegressorCV
+from gar.estimators.budget import batch_size_for, epochs_for
 from gar.estimators.presets import ESTIMATOR_PRESET, widths
 
 FOLDS, ROUNDS = 5, 3
@@ -35,7 +36,7 @@ def seconds(work: Callable[[], object], clock: Callable[[], float] = time.proces
 def main() -> None:
     x, y = make_friedman1(1000, n_features=10, noise=1.0, random_state=0)
     rows = next(iter(KFold(FOLDS).split(x)))[0]
-    (batch,), epochs = ESTIMATOR_PRESET["batch_sizes"], ESTIMATOR_PRESET["epochs"]
+    batch, epochs = batch_size_for(len(rows)), epochs_for(len(rows))
     network = widths(ESTIMATOR_PRESET["hidden_sizes"], features=x.shape[1], rows=len(rows))
     warnings.simplefilter("ignore", ConvergenceWarning)  # it means 'ran all epochs', which both sides do
 
