@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
+from benchmarks import scale, single, strength
 from benchmarks.against.__main__ import record_of
 from benchmarks.against.tables import DEVELOPMENT, HELD_OUT
 from gar.files import write_whole
@@ -145,10 +146,8 @@ def write() -> None:
 def blocks() -> dict[str, str]:
     """Return every table of the page by name."""
     found = {f"ranks on {part}": rank_table(names) for part, names in PARTS.items()}
-    with_tabm = complete(tuple(TITLES), HELD_OUT)
-    if with_tabm and len(with_tabm) < len(HELD_OUT):
-        found["ranks with TabM"] = rank_table(with_tabm, tuple(TITLES))
-    return found | {"errors on held-out tables": error_table(HELD_OUT), "sentences": sentences()}
+    found |= {"errors on held-out tables": error_table(HELD_OUT), "sentences": sentences()}
+    return found | {"scale": scale.table(), "single": single.table(single.read_record()), "paper": strength.table()}
 
 
 if __name__ == "__main__":
