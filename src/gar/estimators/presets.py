@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gar.stack import PeriodicFeatures, Scaling, StackData, TrainSettings
+from gar.stack.data import has_two_values
 from gar.validation import check_choice
 
 ESTIMATOR_PRESET: Mapping[str, Any] = {
@@ -58,7 +59,7 @@ def encode_features(data: StackData, encoding: str | None, *, seed: int) -> Stac
     """
     if encoding is not None:
         check_choice(encoding, ("periodic",), "encoding")
-    columns = [index for index, column in enumerate(data.x.T) if len(column.unique()) > 2]
+    columns = [index for index, column in enumerate(data.x.T) if not has_two_values(column)]
     if encoding is None or not columns:
         return data
     frequencies = max(1, min(network_size(train_rows(data)).frequencies, MAX_PERIODIC_FEATURES // len(columns)))

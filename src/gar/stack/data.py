@@ -110,12 +110,13 @@ class RobustScaling(Scaling):
         plain = _standard(values, weight)
         farthest = plain.apply(values).abs().amax(0)
         center, scale, knee = plain.center.clone(), plain.scale.clone(), torch.full_like(plain.scale, _NO_KNEE)
-        for index in range(values.shape[1]):
-            low, quarter, middle, three_quarters, high = _quantiles(values[:, index], weight, (0.01, 0.25, 0.5, 0.75, 0.99))
+        for index, column in enumerate(values.T):
+            if has_two_values(column):
+                continue
+            low, quarter, middle, three_quarters, high = _quantiles(column, weight, (0.01, 0.25, 0.5, 0.75, 0.99))
             half = (three_quarters - quarter) / _QUARTILES
-            has_heavy_tails = farthest[index] > _FAR or (half > 0 and scale[index] > _FAR * half)
             robust = half if half > 0 else 0.5 * (high - low)
-            if has_heavy_tails and robust > 0 and not _has_two_values(values[:, index]):
+            if robust > 0 and (farthest[index] > _FAR or (half > 0 and scale[index] > _FAR * half)):
                 center[index], scale[index], knee[index] = middle, robust, _KNEE
         return RobustScaling(center, scale, knee)
 
@@ -137,7 +138,8 @@ def _quantiles(values: Tensor, weight: Tensor | None, shares: Sequence[float]) -
     return found
 
 
-def _has_two_values(values: Tensor) -> bool:
+def has_two_values(values: Tensor) -> bool:
+    """Return True if a column has no more than two different values."""
     low, high = values.min(), values.max()
     return bool(((values == low) | (values == high)).all())
 

@@ -1,0 +1,46 @@
+"""Scaling of features with outliers, of labels with bounds, and periodic features batch by batch."""
+
+import numpy as np
+import pytest
+import torch
+
+from gar.stack import PeriodicFeatures, RobustScaling, Scaling
+
+
+def test_a_wrong_cell_leaves_differences_between_the_others() -> None:
+    """One of 300 cells is 999999: standardised, all others would be equal up to 1e-5; squashed, they keep their spread."""
+    values = torch.from_numpy(np.random.default_rng(0).normal(size=(300, 2)))
+    values[7, 0] = 999_999.0
+    scaling = RobustScaling.of_features(values)
+    scaled = scaling.apply(values)
+    others = np.delete(np.arange(300), 7)
+    assert 0.5 < scaled[others, 0].std() < 1.2
+    assert scaled[7, 0] == pytest.approx(3.0, rel=1e-3)
+    np.testing.assert_allclose(scaled[:, 1], Scaling.of(values).apply(values)[:, 1], rtol=1e-12)
+    assert bool(scaling.apply(torch.full((1, 2), 1e300, dtype=torch.float64)).isfinite().all())
+
+
+def test_indicators_and_short_tails_are_standardised() -> None:
+    """A rare indicator is far from its mean, too, but has nothing to squash; neither have uniform and normal distributions."""
+    generator = np.random.default_rng(0)
+    values = torch.from_numpy(np.column_stack([np.arange(1000) == 3, generator.uniform(size=1000), generator.normal(size=1000)]))
+    plain = Scaling.of(values)
+    np.testing.assert_allclose(RobustScaling.of_features(values).apply(values), plain.apply(values), rtol=1e-12)
+
+
+def test_robust_scaling_counts_weights_as_copies() -> None:
+    values = torch.from_numpy(np.random.default_rng(0).standard_t(1.5, size=(200, 3)))
+    counts = torch.from_numpy(np.random.default_rng(1).integers(1, 4, 200))
+    weighted = RobustScaling.of_features(values, counts.double())
+    copies = RobustScaling.of_features(values.repeat_interleave(counts, 0))
+    assert (weighted.knee < 10).any()
+    for name in ("center", "scale", "knee"):
+        np.testing.assert_allclose(getattr(weighted, name), getattr(copies, name), rtol=1e-9)
+
+
+def test_periodic_features_of_a_batch_are_those_of_the_table() -> None:
+    values = torch.from_numpy(np.random.default_rng(0).normal(size=(64, 3)))
+    features = PeriodicFeatures.draw(Scaling.of(values), (0, 2), 5, seed=(1,))
+    out = torch.empty(3 + 2 * 5, 64, dtype=torch.float64)
+    features.to(out).expand(features.scaling.apply(values).T.contiguous(), out)
+    np.testing.assert_allclose(out.T, features.apply(values), rtol=0, atol=1e-12)
