@@ -1,5 +1,7 @@
 """A search that is stopped leaves the rest for later."""
 
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -48,3 +50,18 @@ def test_workers_are_stopped_too() -> None:
 def test_a_text_stands_before_the_line(capsys: pytest.CaptureFixture[str]) -> None:
     search(small_data(), MODELS, SETTINGS, progress=True, label="GAR on trees")
     assert capsys.readouterr().err.splitlines()[-1].startswith("GAR on trees [####")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_deadline_cuts_a_chunk_between_epochs_and_leaves_no_record(tmp_path: Path, workers: int) -> None:
+    """Ten thousand epochs of one chunk: it ends soon after the deadline, and the same search begins it anew."""
+    settings = replace(SETTINGS, epochs=10_000, milestones=())
+    if workers > 1:
+        search(small_data(), MODELS, SETTINGS, workers=workers)  # starts them
+    start = time.monotonic()
+    history = search(small_data(), MODELS, settings, workers=workers, records=tmp_path, deadline=start + 1.0)
+    assert time.monotonic() - start < 5.0
+    assert history.is_cut
+    assert not history.is_complete
+    assert 0 < history.epochs_run.max() < 10_000
+    assert not list(tmp_path.rglob("*.npz"))

@@ -39,3 +39,29 @@ def test_a_model_that_failed_is_seen_once_more_and_then_no_longer() -> None:
     failed = int(history.failed_epoch[1])
     assert failed >= 0
     assert epochs == [[0, 1]] * (failed + 1) + [[0]] * (3 - failed)
+
+
+def test_training_can_be_ended_between_epochs() -> None:
+    """Models keep the metrics and weights of the epochs they had, which are those of a whole training with the same schedule."""
+    models = Models.grid(learning_rates=(0.1, 0.01), seeds=(1, 2))
+    asked: list[int] = []
+
+    def go_on(epochs: int) -> bool:
+        asked.append(epochs)
+        return epochs < 2
+
+    cut, whole = train(DATA, models, SETTINGS, go_on=go_on), train(DATA, models, SETTINGS)
+    assert asked == [0, 1, 2]
+    assert (cut.is_cut, whole.is_cut) == (True, False)
+    assert (cut.is_complete, whole.is_complete) == (False, True)
+    assert cut.epochs_run.tolist() == [2] * 4
+    assert np.array_equal(cut.metrics[:, :2], whole.metrics[:, :2])
+    assert np.isnan(cut.metrics[:, 2:]).all()
+    assert bool(cut.final.weights.isfinite().all())
+
+
+def test_a_chunk_that_never_began_has_nothing() -> None:
+    models = Models.grid(learning_rates=(0.1, 0.01))
+    history = train(DATA, models, SETTINGS, go_on=lambda epochs: False)
+    assert history.is_cut
+    assert not history.epochs_run.any()
