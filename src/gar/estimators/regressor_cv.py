@@ -267,7 +267,10 @@ class GARRegressorCV(NetworkRegressor):
         trial = partial(self._train, small, epochs=epochs, deadline=limit.trial_deadline, seed=seed, device=device)
         first = int(np.argmax([len(fold.train) for fold in next(iter(tables.values())).folds]))
         rungs = [trial(candidates, [first])]
-        if others := [fold for fold in folds if fold != first]:
+        others = [fold for fold in folds if fold != first]
+        if planned.rows > SMALL_ROWS:  # one more fold has validation rows enough
+            others = others[:1]
+        if others:
             promoted = rungs[0].best_of_each_encoding(max(planned.finalists, len(candidates) // _CANDIDATE_FACTOR))
             rungs.append(trial(promoted, others).with_scores_of(rungs[0]))
         budget = limit.affordable(planned, rungs[-1].seconds_per_row)
