@@ -1,5 +1,6 @@
-"""Errors of this library. Each is also the built-in error a caller would expect to catch."""
+"""Errors of this library, and what their messages share. Each is also the built-in error a caller would expect to catch."""
 
+from collections.abc import Iterable, Sequence
 from numbers import Integral
 
 
@@ -12,3 +13,13 @@ def whole_number(value: object, name: str, *, least: int = 1) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise InputError(f"{name}={value!r} is not a whole number of {least} or more")
     return int(value)
+
+
+def quoted(names: Iterable[object]) -> str:
+    """Return at most eight names in quotation marks, the first 40 characters of each, and the number of the others."""
+    return first_few([repr(str(name)[:40]) for name in names], limit=8)
+
+
+def first_few(names: Sequence[str], limit: int = 5) -> str:
+    """Return the first names, and the number of the others."""
+    return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")

@@ -15,7 +15,8 @@ from gar.boosting.metrics import EarlyStoppingMetric
 from gar.boosting.objective import GARObjective
 from gar.boosting.training import TrainedTrees, train
 from gar.encoding import Encoder
-from gar.encoding.estimators import checked_table, inferred_codes
+from gar.encoding.cells import checked_table
+from gar.encoding.encoder import inferred_codes
 from gar.errors import InputError, whole_number
 from gar.functional.gar import COMPONENTS, Component
 from gar.pickles import VersionedPickle
