@@ -48,13 +48,13 @@ class Cells(NamedTuple):
     def floats(self) -> np.ndarray:
         """Return the cells as numbers, NaN where they are none; True is 1 and False 0."""
         if self.words is not None:
-            return _of_words(self.values, [_float(word) for word in self.words])
+            return self.of_words([_float(word) for word in self.words])
         return np.full(len(self.values), np.nan) if self.is_date else np.asarray(self.values, dtype=np.float64)
 
     def days(self, order: DateOrder = "ymd") -> np.ndarray:
         """Return dates as days since 1970, NaN where a cell is none; numbers are no dates."""
         if self.words is not None:
-            return _of_words(self.values, [_days(word, order) for word in self.words])
+            return self.of_words([_days(word, order) for word in self.words])
         if not self.is_date:
             return np.full(len(self.values), np.nan)
         return (self.values.astype("M8[us]") - np.datetime64(0, "us")) / np.timedelta64(1, "D")
@@ -68,6 +68,10 @@ class Cells(NamedTuple):
         values = np.full(len(self.values), -1)
         values[~missing] = index.reshape(-1)
         return Cells(values, [canonical(str(value)) for value in different], self.is_category)
+
+    def of_words(self, values: Sequence[float]) -> np.ndarray:
+        """Return for each cell of text the value of its word, NaN for a missing cell."""
+        return np.asarray(np.array([*values, np.nan])[self.values])  # the index -1 of a missing cell is that of the last value
 
     def counts(self) -> np.ndarray:
         """Return the number of cells of each word."""
@@ -177,10 +181,6 @@ def date_order(words: Iterable[str]) -> DateOrder | None:
     """Return the order in which all of these texts are dates, None if there is none or several: 1/2/2024 may be either."""
     orders = [order for order in ("ymd", "dmy", "mdy") if not any(np.isnan(_days(word, order)) for word in words)]
     return orders[0] if len(orders) == 1 or orders[:1] == ["ymd"] else None  # type: ignore[return-value]
-
-
-def _of_words(codes: np.ndarray, values: list[float]) -> np.ndarray:
-    return np.asarray(np.array([*values, np.nan])[codes])  # the code -1 of a missing cell is the last index
 
 
 def _is_missing(cell: Any) -> bool:
