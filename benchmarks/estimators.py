@@ -20,8 +20,7 @@ from sklearn.model_selection import KFold
 from sklearn.neural_network import MLPRegressor
 
 from gar import GARRegressorCV
-from gar.estimators.budget import batch_size_for, epochs_for
-from gar.estimators.presets import ESTIMATOR_PRESET, widths
+from gar.estimators.presets import ESTIMATOR_PRESET, batch_size_for, epochs_for, widths
 
 FOLDS, ROUNDS = 5, 3
 

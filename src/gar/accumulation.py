@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from gar.distributed import Agreement
-from gar.errors import InputError, whole_number
+from gar.errors import InputError
 from gar.functional.custom_backward import with_custom_backward
+from gar.validation import whole_number
 
 Output = Tensor | tuple[Tensor, ...]
 LossFunction = Callable[..., Tensor]

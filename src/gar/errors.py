@@ -1,14 +1,17 @@
-"""Errors of this library. Each is also the built-in error a caller would expect to catch."""
+"""Errors of this library, and what their messages share. Each is also the built-in error a caller would expect to catch."""
 
-from numbers import Integral
+from collections.abc import Iterable, Sequence
 
 
 class InputError(ValueError):
     """An argument cannot be used; the message names the value, what was expected and what to write instead."""
 
 
-def whole_number(value: object, name: str, *, least: int = 1) -> int:
-    """Return a whole number of any type, numpy's too, as an int; raise if it is something else or too small."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise InputError(f"{name}={value!r} is not a whole number of {least} or more")
-    return int(value)
+def quoted(names: Iterable[object]) -> str:
+    """Return at most eight names in quotation marks, the first 40 characters of each, and the number of the others."""
+    return first_few([repr(str(name)[:40]) for name in names], limit=8)
+
+
+def first_few(names: Sequence[str], limit: int = 5) -> str:
+    """Return the first names, and the number of the others."""
+    return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")

@@ -13,7 +13,7 @@ Conventions, for every loss:
 import functools
 import math
 from collections.abc import Callable, Iterable
-from numbers import Real
+from numbers import Integral, Real
 from typing import Literal, NamedTuple, ParamSpec, TypeVar, overload
 
 import torch
@@ -217,6 +217,13 @@ def check_device(one: Tensor, other: Tensor, name: str, *, one_name: str = "pred
 def check_choice(value: object, choices: tuple[str, ...], name: str) -> None:
     if value not in choices:
         raise InputError(f"{name}={value!r} is unknown; choose one of {', '.join(map(repr, choices))}")
+
+
+def whole_number(value: object, name: str, *, least: int = 1) -> int:
+    """Return a whole number of any type, numpy's too, as an int; raise if it is something else or too small."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise InputError(f"{name}={value!r} is not a whole number of {least} or more")
+    return int(value)
 
 
 def parameter_like(value: float | Tensor, models: torch.Size, like: Tensor, name: str, *, open_end: bool = True) -> float | Tensor:

@@ -11,8 +11,8 @@ from sklearn import config_context
 from sklearn.model_selection import GroupKFold, cross_validate
 
 from gar import GARRegressor, GARRegressorCV
-from gar.estimators.budget import Budget, batch_size_for, epochs_for, finalists_for, with_fewer_rows
-from gar.estimators.halving import greedy_choice
+from gar.estimators.halving import Budget, greedy_choice, with_fewer_rows
+from gar.estimators.presets import batch_size_for, epochs_for, finalists_for
 from gar.stack import StackData
 from tests.estimators.test_estimators import quick, table
 

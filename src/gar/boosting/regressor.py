@@ -15,11 +15,13 @@ from gar.boosting.metrics import EarlyStoppingMetric
 from gar.boosting.objective import GARObjective
 from gar.boosting.training import TrainedTrees, train
 from gar.encoding import Encoder
-from gar.encoding.estimators import checked_table, inferred_codes
-from gar.errors import InputError, whole_number
+from gar.encoding.cells import checked_table
+from gar.encoding.encoder import inferred_codes
+from gar.errors import InputError
 from gar.functional.gar import COMPONENTS, Component
 from gar.pickles import VersionedPickle
 from gar.registry import FAMILIES
+from gar.validation import whole_number
 
 
 class GARBoostRegressor(VersionedPickle, RegressorMixin, BaseEstimator):  # type: ignore[misc]

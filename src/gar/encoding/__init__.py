@@ -4,9 +4,8 @@ One encoder serves the estimators and ``gar compare``. It is plain data, which a
 """
 
 from gar.encoding.categories import CategoricalColumn, TargetColumn
-from gar.encoding.encoder import Encoder
-from gar.encoding.folds import EncodedFolds, encode_folds
-from gar.encoding.frames import Columns, columns_of, is_frame
+from gar.encoding.cells import Columns, columns_of, is_frame
+from gar.encoding.encoder import EncodedFolds, Encoder, encode_folds
 from gar.encoding.numbers import DateColumn, NumericColumn
 
 __all__ = [

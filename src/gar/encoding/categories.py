@@ -28,8 +28,7 @@ class KnownCategories:
         text = cells.as_text()
         exact = {word: index for index, word in enumerate(self.known)}
         similar = {canonical(word): index for index, word in reversed(list(enumerate(self.known)))}
-        indices = [exact.get(word, similar.get(canonical(word), -1)) for word in text.words or ()]
-        return np.asarray(np.array([*indices, np.nan])[text.values])  # the value -1 of a missing cell is the last index
+        return text.of_words([exact.get(word, similar.get(canonical(word), -1)) for word in text.words or ()])
 
     def unknown(self, cells: Cells) -> list[str]:
         """Return the words of all cells whose category is not known."""

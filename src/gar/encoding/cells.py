@@ -1,11 +1,17 @@
-"""The cells of a column as numbers, days or words, whatever they came from."""
+"""The cells of a table as numbers, days or words, whatever they came from.
+
+Frames are those of pandas or polars; neither library is imported here, nor needed for the other's frames.
+"""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, time
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from sklearn.utils.validation import validate_data
+
+from gar.errors import InputError, quoted
 
 MISSING_MARKS = frozenset(["?", "-", "--", ".", "*", "na", "n/a", "#n/a", "nan", "null", "none", "#div/0!", "#num!", "#value!"])
 """What programs and people write where a number is missing, in lower case."""
@@ -42,13 +48,13 @@ class Cells(NamedTuple):
     def floats(self) -> np.ndarray:
         """Return the cells as numbers, NaN where they are none; True is 1 and False 0."""
         if self.words is not None:
-            return _of_words(self.values, [_float(word) for word in self.words])
+            return self.of_words([_float(word) for word in self.words])
         return np.full(len(self.values), np.nan) if self.is_date else np.asarray(self.values, dtype=np.float64)
 
     def days(self, order: DateOrder = "ymd") -> np.ndarray:
         """Return dates as days since 1970, NaN where a cell is none; numbers are no dates."""
         if self.words is not None:
-            return _of_words(self.values, [_days(word, order) for word in self.words])
+            return self.of_words([_days(word, order) for word in self.words])
         if not self.is_date:
             return np.full(len(self.values), np.nan)
         return (self.values.astype("M8[us]") - np.datetime64(0, "us")) / np.timedelta64(1, "D")
@@ -63,9 +69,89 @@ class Cells(NamedTuple):
         values[~missing] = index.reshape(-1)
         return Cells(values, [canonical(str(value)) for value in different], self.is_category)
 
+    def of_words(self, values: Sequence[float]) -> np.ndarray:
+        """Return for each cell of text the value of its word, NaN for a missing cell."""
+        return np.asarray(np.array([*values, np.nan])[self.values])  # the index -1 of a missing cell is that of the last value
+
     def counts(self) -> np.ndarray:
         """Return the number of cells of each word."""
         return np.bincount(self.values[self.values >= 0], minlength=len(self.words or ()))
+
+
+Columns = Mapping[str, Cells]
+"""The columns of a table by name."""
+
+
+def checked_table(estimator: Any, table: Any, *, reset: bool) -> Columns:
+    """Return the columns of a frame of pandas or polars, or of numbers; infinite numbers are an error in arrays alone.
+
+    With ``reset``, the estimator gets ``n_features_in_`` and ``feature_names_in_``; without it, the table must agree with them, and
+    the error names columns that are missing or not expected.
+    """
+    fewest = 2 if reset else 1
+    if not is_frame(table):
+        return columns_of(
+            validate_data(estimator, table, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=fewest, reset=reset)
+        )
+    validate_data(estimator, table, skip_check_array=True, reset=reset)
+    if len(table) < fewest:
+        raise InputError(f"the table has {len(table)} rows; {type(estimator).__name__} needs a minimum of {fewest}")
+    return columns_of(table)
+
+
+def is_frame(table: Any) -> bool:
+    """Return True for a frame of pandas or polars."""
+    return hasattr(table, "columns") and hasattr(table, "dtypes") and not hasattr(table, "collect")
+
+
+def columns_of(table: Any, names: Iterable[str] | None = None) -> Columns:
+    """Return the columns of a frame, or of numbers ``(rows, columns)``, which are called x0, x1, ...; those of ``names`` or all.
+
+    Columns of a frame are called so, too, if their names are numbers.
+    """
+    if isinstance(table, Mapping):
+        return table
+    if not is_frame(table):
+        return {f"x{index}": Cells(column) for index, column in enumerate(np.asarray(table).T)}
+    titles = _titles(list(table.columns))
+    if len(set(titles)) < len(titles):
+        twice = dict.fromkeys(title for title in titles if titles.count(title) > 1)
+        raise InputError(f"several columns are called {quoted(twice)}; columns must have different names: rename them")
+    wanted = None if names is None else set(names)
+    used = [(index, title) for index, title in enumerate(titles) if wanted is None or title in wanted]
+    if hasattr(table, "iloc"):
+        return {title: pandas_cells(table.iloc[:, index]) for index, title in used}
+    return {title: _polars_cells(table[title]) for _, title in used}
+
+
+def pandas_cells(series: Any) -> Cells:
+    """Return the cells of a series of pandas; durations are days."""
+    kind = series.dtype.kind
+    if kind in "fiub":
+        is_plain = isinstance(series.dtype, np.dtype)
+        return Cells(series.to_numpy() if is_plain else series.to_numpy(np.float64, na_value=np.nan))
+    if kind == "M":
+        return Cells(series.to_numpy("M8[us]"))
+    if kind == "m":
+        return Cells(series.to_numpy("m8[us]") / np.timedelta64(1, "D"))
+    return text_cells(series.astype(object).tolist(), is_category=hasattr(series, "cat"))
+
+
+def _polars_cells(series: Any) -> Cells:
+    kind = type(series.dtype).__name__
+    if series.dtype.is_numeric() or kind == "Boolean":
+        return Cells(series.cast(float).to_numpy())
+    if kind in ("Date", "Datetime"):
+        return Cells(series.to_numpy().astype("M8[us]"))
+    if kind == "Duration":
+        return Cells(series.to_numpy() / np.timedelta64(1, "D"))
+    return text_cells(series.to_list(), is_category=kind in ("Categorical", "Enum"))
+
+
+def _titles(names: list[Any]) -> list[str]:
+    if any(isinstance(name, str) for name in names) and not all(isinstance(name, str) for name in names):
+        raise InputError("some names of columns are text and some are not; columns must have names that are text: rename them")
+    return [name if isinstance(name, str) else f"x{index}" for index, name in enumerate(names)]
 
 
 def text_cells(cells: Sequence[Any], *, is_category: bool = False) -> Cells:
@@ -91,14 +177,10 @@ def canonical(word: str) -> str:
     return integral[1] if integral else word.capitalize() if word in _BOOLEANS else word
 
 
-def date_order(words: Sequence[str]) -> DateOrder | None:
+def date_order(words: Iterable[str]) -> DateOrder | None:
     """Return the order in which all of these texts are dates, None if there is none or several: 1/2/2024 may be either."""
     orders = [order for order in ("ymd", "dmy", "mdy") if not any(np.isnan(_days(word, order)) for word in words)]
     return orders[0] if len(orders) == 1 or orders[:1] == ["ymd"] else None  # type: ignore[return-value]
-
-
-def _of_words(codes: np.ndarray, values: list[float]) -> np.ndarray:
-    return np.asarray(np.array([*values, np.nan])[codes])  # the code -1 of a missing cell is the last index
 
 
 def _is_missing(cell: Any) -> bool:

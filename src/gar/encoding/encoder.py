@@ -4,19 +4,18 @@ First every cell becomes one number, its code: a value, days since 1970, or the 
 Then codes become features, with medians and mean labels of training rows. So folds, weights and equal rows concern arrays alone.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from gar.encoding.categories import PARTS, CategoricalColumn, TargetColumn
-from gar.encoding.distinct import sorted_distinct
-from gar.encoding.frames import Columns, columns_of
-from gar.encoding.inference import MAX_CATEGORIES, EncodedColumn, Inference
-from gar.encoding.notes import quoted
+from gar.encoding.cells import Columns, columns_of
+from gar.encoding.inference import MAX_CATEGORIES, EncodedColumn, Inference, categorical_names
 from gar.encoding.numbers import NumericColumn
-from gar.errors import InputError
+from gar.errors import InputError, quoted
 
 
 @dataclass(frozen=True)
@@ -154,9 +153,103 @@ class Encoder:
         return columns
 
 
+def inferred_codes(estimator: Any, columns: Columns, weight: np.ndarray | None, *, fill: bool = True) -> tuple[Encoder, np.ndarray]:
+    """Return the encoder of a table that an estimator is fitted to, by its ``categorical_features``, and the codes of its rows.
+
+    Rows of weight 0 count for nothing: their codes are NaN.
+    """
+    categorical = categorical_names(estimator.categorical_features, list(columns))
+    rows = len(next(iter(columns.values())).values) if columns else 0
+    counted = np.ones(rows, dtype=bool) if weight is None or not weight.any() else weight > 0
+    used = columns if counted.all() else {name: cells.take(counted) for name, cells in columns.items()}
+    encoder = Encoder.infer(used, categorical=categorical, fill=fill)
+    codes = encoder.codes(used)
+    if counted.all():
+        return encoder, codes
+    every = np.full((rows, codes.shape[1]), np.nan)
+    every[counted] = codes
+    return encoder, every
+
+
+class EncodedFolds(NamedTuple):
+    """Features of all folds.
+
+    ``x`` are features, ``rows`` the row of the original table for each of them, ``parts`` the indices of each fold's parts in
+    ``x``, of which the first is the training part, and ``encoders`` has a fitted encoder for each fold.
+    """
+
+    x: np.ndarray
+    rows: np.ndarray
+    parts: list[tuple[np.ndarray, ...]]
+    encoders: list[Encoder]
+
+
+def encode_folds(
+    encoder: Encoder, codes: np.ndarray, y: np.ndarray, folds: Sequence[Sequence[ArrayLike]], weight: np.ndarray | None = None
+) -> EncodedFolds:
+    """Encode every fold with medians and mean labels of its own training rows.
+
+    If none of the features depends on the fold, rows are encoded once, and folds share one encoder. Otherwise every fold has its
+    own features of its rows.
+
+    Args:
+        encoder: inferred from this table.
+        codes: its codes, from :meth:`Encoder.codes`.
+        y: labels ``(rows, targets)``, NaN where one is missing.
+        folds: for each fold the row numbers of its parts, the training rows first.
+        weight: how often each row counts, ``(rows,)``.
+    """
+    parts = [tuple(np.asarray(part, dtype=np.int64) for part in fold) for fold in folds]
+    counts = np.ones(len(codes)) if weight is None else weight
+    if not encoder.depends_on_rows(codes):
+        trained = np.unique(np.concatenate([fold[0] for fold in parts]))
+        fitted = encoder.fit(codes[trained], y[trained], counts[trained])
+        return EncodedFolds(fitted.encode(codes), np.arange(len(codes)), parts, [fitted] * len(parts))
+    rows, new_parts = np.concatenate([part for fold in parts for part in fold]), _consecutive(parts)
+    encoders, x = [], np.empty((0, 0))
+    for (train, *others), (new_train, *new_others) in zip(parts, new_parts, strict=True):
+        fitted, features = encoder.fit_encode(codes[train], y[train], counts[train])
+        encoders.append(fitted)
+        x = x if len(encoders) > 1 else np.empty((len(rows), features.shape[1]))
+        x[new_train] = features
+        for part, new_part in zip(others, new_others, strict=True):
+            x[new_part] = fitted.encode(codes[part])
+    return EncodedFolds(x, rows, new_parts, encoders)
+
+
+def _consecutive(parts: list[tuple[np.ndarray, ...]]) -> list[tuple[np.ndarray, ...]]:
+    """Return parts of the same sizes, with rows numbered one after another."""
+    ends = np.cumsum([len(part) for fold in parts for part in fold])
+    pieces = iter(np.split(np.arange(ends[-1]), ends[:-1]))
+    return [tuple(next(pieces) for _ in fold) for fold in parts]
+
+
 def _parts(codes: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return a random part for each row; equal rows are in one part, so that a row of weight two equals two rows."""
     order, is_new = sorted_distinct([*codes.T, *y.T])
     part = np.empty(len(order), dtype=np.int64)
     part[order] = (np.random.default_rng(0).permutation(int(is_new.sum())) % PARTS)[np.cumsum(is_new) - 1]
     return part
+
+
+def sorted_distinct(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the order that sorts rows by their columns, NaN last, and which of the sorted rows differ from the one before.
+
+    Example:
+        >>> order, is_new = sorted_distinct([np.array([2.0, np.nan, 1.0, np.nan])])
+        >>> order.tolist(), is_new.tolist()
+        ([2, 0, 1, 3], [True, True, True, False])
+    """
+    order = np.arange(len(columns[0]))
+    is_new = order == 0
+    for column in columns:  # each sorts those rows only that are equal in all columns before
+        tied = ~is_new
+        tied[:-1] |= ~is_new[1:]
+        rows = order[tied]
+        if len(rows) == 0:
+            break
+        order[tied] = rows[np.lexsort([column[rows], np.cumsum(is_new)[tied]])]
+        equal = np.flatnonzero(~is_new)
+        before, after = column[order[equal - 1]], column[order[equal]]
+        is_new[equal] = (before != after) & ~(np.isnan(before) & np.isnan(after))
+    return order, is_new

@@ -1,7 +1,7 @@
-"""Which kind of column a column is."""
+"""Which kind of column a column is, and remarks on that for a report."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -9,8 +9,8 @@ import numpy as np
 
 from gar.encoding.categories import CategoricalColumn, TargetColumn
 from gar.encoding.cells import Cells, date_order, is_missing_mark
-from gar.encoding.notes import ColumnNotes, first_few
 from gar.encoding.numbers import DateColumn, NumericColumn, cycles_of
+from gar.errors import InputError, first_few, quoted
 
 EncodedColumn = NumericColumn | DateColumn | CategoricalColumn | TargetColumn
 
@@ -38,6 +38,20 @@ _MISSING_TEXT = "missing text has an indicator column"
 _TARGET = "many categories target encoded: by mean label in other training rows, and by frequency"
 
 
+class ColumnNotes(dict[str, list[str]]):
+    """Remarks about columns for the report: each remark with the columns that it applies to."""
+
+    def add(self, remark: str, name: str) -> None:
+        self.setdefault(remark, []).append(name)
+
+    def lines(self) -> tuple[str, ...]:
+        """Return one line for each remark, with the first few columns."""
+        return tuple(
+            f"{remark} ({len(names)} {'column' if len(names) == 1 else 'columns'}): {first_few(names)}"
+            for remark, names in self.items()
+        )
+
+
 @dataclass(kw_only=True)
 class Inference:
     """Infers kinds of columns, and takes notes; see :meth:`gar.encoding.Encoder.infer` for what is given."""
@@ -52,15 +66,14 @@ class Inference:
         if self._is_categorical(name, cells):
             return self._categories(name, cells.as_text())
         if cells.words is None:
-            return self._dates(name, cells) if cells.is_date else self._numbers(NumericColumn(name=name), cells)
-        counts, informative = cells.counts(), [word for word in cells.words if not is_missing_mark(word)]
-        numbers = np.isfinite(Cells(np.arange(len(counts)), cells.words).floats())
-        known = np.array([not is_missing_mark(word) for word in cells.words], dtype=bool)  # '?' is evidence of nothing
-        if known.any() and counts[numbers].sum() >= NUMERIC_SHARE * counts[known].sum():
-            others = tuple(sorted(word for word, is_number in zip(cells.words, numbers, strict=True) if not is_number))
-            return self._numbers(NumericColumn(name=name, placeholders=others), cells)
-        order = date_order(informative) if informative else None
-        return self._categories(name, cells) if order is None else self._dates(name, cells, DateColumn(name=name, order=order))
+            return self._dates(DateColumn(name=name), cells) if cells.is_date else self._numbers(NumericColumn(name=name), cells)
+        words, counts = np.array(cells.words, dtype=object), cells.counts()
+        informative = np.array([not is_missing_mark(word) for word in words], dtype=bool)  # '?' is evidence of nothing
+        numbers = np.isfinite(Cells(np.arange(len(words)), cells.words).floats())
+        if informative.any() and counts[numbers].sum() >= NUMERIC_SHARE * counts[informative].sum():
+            return self._numbers(NumericColumn(name=name, placeholders=tuple(sorted(words[~numbers]))), cells)
+        order = date_order(words[informative]) if informative.any() else None
+        return self._categories(name, cells) if order is None else self._dates(DateColumn(name=name, order=order), cells)
 
     def _is_categorical(self, name: str, cells: Cells) -> bool:
         return cells.is_category if self.categorical == "from_dtype" else name in (self.categorical or ())
@@ -75,13 +88,12 @@ class Inference:
             self.notes.add(_TEXT_AMONG_NUMBERS, f"{column.name} ({first_few(column.placeholders)})")
         return replace(column, **self._gaps(column.name, codes))
 
-    def _dates(self, name: str, cells: Cells, column: DateColumn | None = None) -> DateColumn | None:
-        column = column or DateColumn(name=name)
+    def _dates(self, column: DateColumn, cells: Cells) -> DateColumn | None:
         codes = column.codes(cells)
-        if not self._is_useful(name, codes):
+        if not self._is_useful(column.name, codes):
             return None
-        self.notes.add(_DATES, name)
-        return replace(column, cycles=cycles_of(codes), **self._gaps(name, codes))
+        self.notes.add(_DATES, column.name)
+        return replace(column, cycles=cycles_of(codes), **self._gaps(column.name, codes))
 
     def _is_useful(self, name: str, codes: np.ndarray) -> bool:
         missing = np.isnan(codes)
@@ -117,3 +129,24 @@ class Inference:
         if missing:
             self.notes.add(_MISSING_TEXT, name)
         return CategoricalColumn(name=name, known=known, missing=missing)
+
+
+def categorical_names(given: Any, names: list[str]) -> Collection[str] | Literal["from_dtype"] | None:
+    """Return the names of columns that are given by name, by index, or by a mask; ``"from_dtype"`` and None stay as they are."""
+    if given is None or (isinstance(given, str) and given == "from_dtype"):
+        return None if given is None else "from_dtype"
+    values: list[Any] = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [None]
+    if all(isinstance(value, str) for value in values):
+        found = values
+    elif all(isinstance(value, bool | np.bool_) for value in values) and len(values) == len(names):
+        found = [name for name, chosen in zip(names, values, strict=True) if chosen]
+    elif all(type(value) is not bool and isinstance(value, int | np.integer) and 0 <= value < len(names) for value in values):
+        found = [names[value] for value in values]
+    else:
+        raise InputError(
+            f"categorical_features={given!r}; expected 'from_dtype', None, names of columns, indices from 0 to {len(names) - 1}, "
+            f"or a mask of {len(names)} values"
+        )
+    if unknown := [name for name in found if name not in names]:
+        raise InputError(f"categorical_features names {quoted(unknown)}; the table has {quoted(names)}")
+    return found

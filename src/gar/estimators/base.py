@@ -12,8 +12,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from torch import Tensor
 
 from gar.encoding import Encoder, encode_folds
-from gar.encoding.distinct import sorted_distinct
-from gar.encoding.estimators import checked_table, inferred_codes
+from gar.encoding.cells import checked_table
+from gar.encoding.encoder import inferred_codes, sorted_distinct
 from gar.errors import InputError
 from gar.pickles import VersionedPickle
 from gar.registry import LOSSES

@@ -10,8 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from gar.encoding import Encoder, NumericColumn
-from gar.encoding.notes import quoted
-from gar.errors import InputError
+from gar.errors import InputError, quoted
 from gar.estimators.base import NetworkRegressor
 from gar.files import write_whole
 from gar.stack import BoundedScaling, PeriodicFeatures, RobustScaling, Scaling

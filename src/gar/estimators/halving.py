@@ -1,22 +1,36 @@
-"""Successive halving: candidates, and rungs in which they were trained on some folds for some epochs."""
+"""Successive halving: candidates, rungs in which they are trained, and what a time limit leaves for the finalists."""
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from gar.encoding import Encoder
+from gar.errors import InputError
+from gar.estimators.base import Member
+from gar.estimators.presets import LEAST_EPOCHS, SMALL_ROWS
 from gar.metrics import Evaluator
 from gar.registry import METRICS
-from gar.stack import History, Models, StackData, StackedMLP
+from gar.stack import Fold, History, Models, StackData, StackedMLP
 
 Stack = tuple[str | None, int | None]
 """Encoding and batch size, which networks trained as one stack have in common."""
 
 Tables = Mapping[str | None, StackData]
 """The table in each encoding to try."""
+
+VALIDATION_ROWS, TRIAL_VALIDATION_ROWS = 10_000, 2000
+"""Most validation rows of a fold, and those of its trials: scores of more of them would be hardly more exact."""
+
+_LEAST_ROWS = 1000
+"""Training rows of a fold below which a time limit does not cut them."""
+
+_TRIAL_SHARE, _SAFETY = 0.4, 0.85
+"""The share of the time that trials may use, and that of the rest that finalists are planned for."""
 
 _GREEDY_STEPS = 8
 """Networks of a fold that may be chosen for the ensemble, one of them more than once perhaps."""
@@ -34,11 +48,6 @@ class Candidate(NamedTuple):
     @property
     def stack(self) -> Stack:
         return self.encoding, self.batch_size
-
-    def params(self, parameter: str | None, batch_size: int) -> dict[str, Any]:
-        """Return the combination by name, given the name of the parameter of the loss and the batch size that follows from rows."""
-        shared = dict(zip(self._fields[:-1], self, strict=False)) | {"batch_size": self.batch_size or batch_size}
-        return shared if parameter is None or self.parameter is None else {**shared, parameter: self.parameter}
 
 
 @dataclass(frozen=True)
@@ -83,10 +92,27 @@ class Rung:
         found = [self._model(fold, candidate) for fold in self.folds]
         return np.array([history.best_epoch[model] for history, model in found])
 
-    def network(self, fold: int, candidate: Candidate) -> StackedMLP:
-        """Return the network of a candidate on a fold, with the weights of its best epoch."""
-        history, model = self._model(fold, candidate)
-        return history.best.take([model])
+    def chosen(self, fold: int, tables: Tables, encoder: Encoder, metric: str) -> list[Candidate]:
+        """Return the candidates of a fold to average, one that counts twice twice, in the order of their encodings."""
+        finite = [candidate for candidate, score in zip(self.candidates, self.scores[fold], strict=True) if np.isfinite(score)]
+        if len(finite) < 2:
+            return finite
+        table = with_fewer_rows(tables[finite[0].encoding], SMALL_ROWS, VALIDATION_ROWS, seed=0)
+        rows = torch.from_numpy(table.folds[fold].valid)
+        members = [self.members(fold, [candidate], tables, encoder)[0] for candidate in finite]
+        predicted = torch.cat([member.predict(table.x[rows]) for member in members])
+        weight = None if table.sample_weight is None else table.sample_weight[rows]
+        return [finite[index] for index in sorted(greedy_choice(predicted, table.y[rows], weight, metric))]
+
+    def members(self, fold: int, chosen: list[Candidate], tables: Tables, encoder: Encoder) -> list[Member]:
+        """Return the networks of some candidates on a fold, each at its best epoch; those of one encoding are one stack."""
+        members = []
+        for encoding in dict.fromkeys(candidate.encoding for candidate in chosen):
+            found = [self._model(fold, candidate) for candidate in chosen if candidate.encoding == encoding]
+            networks = StackedMLP.joined([history.best.take([model]) for history, model in found])
+            own = tables[encoding].folds[fold]
+            members.append(Member(networks, encoder, own.features, own.labels))
+        return members
 
     def _model(self, fold: int, candidate: Candidate) -> tuple[History, int]:
         """Return the history that a candidate's network of a fold is in, and its index there."""
@@ -116,3 +142,93 @@ def greedy_choice(predictions: Tensor, target: Tensor, weight: Tensor | None, me
         if scores[chosen[-1]] > best_score or not best:
             best, best_score = list(chosen), float(scores[chosen[-1]])
     return best
+
+
+class Budget(NamedTuple):
+    """What is trained at the end of a search: finalists on some folds, for some epochs, on at most some rows of each fold."""
+
+    epochs: int
+    finalists: int
+    folds: int
+    rows: int
+
+    @property
+    def cost(self) -> int:
+        """Return the number of rows that all networks pass over."""
+        return self.epochs * self.finalists * self.folds * self.rows
+
+    def within(self, cost: float) -> "Budget":
+        """Return a budget of at most this cost: fewer epochs, then finalists, folds, and at last rows.
+
+        Example:
+            >>> Budget(epochs=20, finalists=2, folds=2, rows=100_000).within(2e6)
+            Budget(epochs=5, finalists=2, folds=2, rows=100000)
+            >>> Budget(epochs=20, finalists=2, folds=2, rows=100_000).within(1e5)
+            Budget(epochs=5, finalists=1, folds=1, rows=20000)
+        """
+        cut = self
+        for name, least in (("epochs", LEAST_EPOCHS), ("finalists", 1), ("folds", 1), ("rows", _LEAST_ROWS)):
+            value = getattr(cut, name)
+            affordable = int(value * min(1.0, cost / cut.cost))
+            cut = cut._replace(**{name: max(min(least, value), affordable)})
+        return cut
+
+    def difference(self, planned: "Budget") -> str:
+        """Return what this budget has less of than a planned one, in words."""
+        return ", ".join(
+            f"{own} of {full} {name}" for name, own, full in zip(self._fields, self, planned, strict=True) if own < full
+        )
+
+
+class TimeLimit:
+    """The seconds that a fit may take, counted from now; None is no limit.
+
+    Trials of successive halving may use a part of them. What then is left, less a reserve, is for the finalists.
+    """
+
+    def __init__(self, seconds: float | None) -> None:
+        if seconds is not None and not seconds > 0:
+            raise InputError(f"time_limit={seconds!r}; expected a number of seconds above 0, or None for no limit")
+        self.seconds, self._start = seconds, time.monotonic()
+
+    @property
+    def deadline(self) -> float | None:
+        """Return when to stop, on the clock of ``time.monotonic``."""
+        return None if self.seconds is None else self._start + self.seconds
+
+    def go_on(self, epochs: int) -> bool:
+        """Return True until the time is over; :func:`gar.stack.train` asks after every epoch."""
+        return self.deadline is None or time.monotonic() < self.deadline
+
+    @property
+    def trial_deadline(self) -> float | None:
+        """Return when trials are to stop."""
+        return None if self.seconds is None else self._start + _TRIAL_SHARE * self.seconds
+
+    def affordable(self, planned: Budget, seconds_per_row: float) -> Budget:
+        """Return as much of a budget as fits into the time that is left."""
+        if self.deadline is None or not seconds_per_row > 0:
+            return planned
+        left = max(0.0, self.deadline - time.monotonic())
+        return planned.within(_SAFETY * left / seconds_per_row)
+
+
+def with_at_most(tables: Tables, train: int, valid: int, seed: int) -> Tables:
+    """Return the tables with at most this many training and validation rows in a fold."""
+    return {name: with_fewer_rows(table, train, valid, seed=seed) for name, table in tables.items()}
+
+
+def with_fewer_rows(data: StackData, train: int, valid: int, *, seed: int) -> StackData:
+    """Return a table whose folds have at most so many training and validation rows, drawn at random; scalings stay as they are."""
+    generator = np.random.default_rng(seed)
+
+    def drawn(rows: np.ndarray, most: int) -> np.ndarray:
+        return rows if len(rows) <= most else np.sort(generator.choice(rows, most, replace=False))
+
+    def smaller(fold: Fold) -> Fold:
+        return replace(fold, train=drawn(fold.train, train), valid=drawn(fold.valid, valid))
+
+    folds = [smaller(fold) for fold in data.folds]
+    if all(small.train is fold.train and small.valid is fold.valid for small, fold in zip(folds, data.folds, strict=True)):
+        return data
+    return StackData(data.x, data.y, folds, sample_weight=data.sample_weight)

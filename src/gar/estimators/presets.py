@@ -1,4 +1,4 @@
-"""Presets for training on tables, and the settings they stand for; shared by the estimators and ``gar compare``."""
+"""Presets for training on tables, and the settings they stand for, some by rows; shared by the estimators and ``gar compare``."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -44,8 +44,17 @@ class NetworkSize(NamedTuple):
     frequencies: int
 
 
-SMALL, LARGE, LARGE_ROWS = NetworkSize(64, 16), NetworkSize(128, 24), 2000
-"""Tables with at least ``LARGE_ROWS`` training rows get the larger network. Measured by ``benchmarks/defaults.py``."""
+SMALL_NETWORK, LARGE_NETWORK, LARGE_NETWORK_ROWS = NetworkSize(64, 16), NetworkSize(128, 24), 2000
+"""Tables with at least ``LARGE_NETWORK_ROWS`` training rows get the larger network. Measured by ``benchmarks/defaults.py``."""
+
+SMALL_ROWS = 4000
+"""Up to this many training rows a table gets all epochs, in the smallest batches. More rows need fewer passes over them."""
+
+EPOCHS, BATCH_SIZE, FINALISTS = 60, 32, 4
+"""Epochs, rows of a batch and finalists of a small table."""
+
+LEAST_EPOCHS, _LARGEST_BATCH = 5, 512
+"""Fewest epochs and most rows of a batch, whatever the size of a table."""
 
 MAX_PERIODIC_FEATURES = 600
 """Most periodic features of a table: with many input features, each has fewer of them."""
@@ -77,7 +86,33 @@ def train_rows(data: StackData) -> int:
 
 def network_size(rows: int) -> NetworkSize:
     """Return the size of network for a table of this many training rows."""
-    return LARGE if rows >= LARGE_ROWS else SMALL
+    return LARGE_NETWORK if rows >= LARGE_NETWORK_ROWS else SMALL_NETWORK
+
+
+def epochs_for(rows: int) -> int:
+    """Return the number of epochs for this many training rows: it falls with their third root.
+
+    Example:
+        >>> [epochs_for(rows) for rows in (500, 16_000, 400_000)]
+        [60, 38, 13]
+    """
+    return int(max(LEAST_EPOCHS, round(EPOCHS * min(1.0, SMALL_ROWS / rows) ** (1 / 3))))
+
+
+def batch_size_for(rows: int) -> int:
+    """Return the size of a batch for this many training rows: it grows with their square root, in powers of two.
+
+    Example:
+        >>> [batch_size_for(rows) for rows in (500, 16_000, 400_000)]
+        [32, 64, 256]
+    """
+    doublings = round(0.5 * np.log2(max(1.0, rows / SMALL_ROWS)))
+    return int(min(_LARGEST_BATCH, BATCH_SIZE * 2**doublings))
+
+
+def finalists_for(rows: int) -> int:
+    """Return the number of candidates that are trained for all epochs, for this many training rows."""
+    return FINALISTS if rows <= 2 * SMALL_ROWS else FINALISTS // 2
 
 
 def train_settings(

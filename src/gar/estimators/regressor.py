@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from gar.errors import InputError, whole_number
+from gar.errors import InputError
 from gar.estimators.base import Member, NetworkRegressor, Split, stack_data
-from gar.estimators.budget import TimeLimit, batch_size_for, epochs_for
-from gar.estimators.presets import ESTIMATOR_PRESET, encode_features, train_rows, train_settings
+from gar.estimators.halving import TimeLimit
+from gar.estimators.presets import ESTIMATOR_PRESET, batch_size_for, encode_features, epochs_for, train_rows, train_settings
 from gar.stack import History, Models, StackData, TrainSettings, train
+from gar.validation import whole_number
 
 _SETTINGS = ("hidden_sizes", "activation", "encoding", "epochs", "batch_size", "optimizer", "schedule", "loss", "loss_options")
 """Arguments of the estimator that are settings of its training."""

@@ -13,31 +13,39 @@ import torch
 from sklearn.model_selection import GroupKFold, GroupShuffleSplit, KFold, ShuffleSplit, check_cv
 
 from gar.encoding import Encoder
-from gar.errors import InputError, whole_number
+from gar.errors import InputError
 from gar.estimators.base import Member, NetworkRegressor, Split, WeightedRows, stack_data
-from gar.estimators.budget import (
-    FOLDS,
-    LARGE_FOLDS,
-    LARGE_ROWS,
-    SMALL_ROWS,
+from gar.estimators.halving import (
     TRIAL_VALIDATION_ROWS,
     VALIDATION_ROWS,
     Budget,
+    Candidate,
+    Rung,
+    Tables,
     TimeLimit,
+    with_at_most,
+)
+from gar.estimators.presets import (
+    ESTIMATOR_PRESET,
+    PAPER_PRESET,
+    SMALL_ROWS,
     batch_size_for,
+    encode_features,
     epochs_for,
     finalists_for,
-    with_fewer_rows,
+    train_rows,
+    train_settings,
 )
-from gar.estimators.halving import Candidate, Rung, Tables, greedy_choice
-from gar.estimators.presets import ESTIMATOR_PRESET, PAPER_PRESET, encode_features, train_rows, train_settings
 from gar.registry import LOSSES, METRICS, metric_name
 from gar.search import RunContext, search
-from gar.stack import History, Models, StackData, StackedMLP
-from gar.validation import check_choice
+from gar.stack import History, Models, StackData
+from gar.validation import check_choice, whole_number
 
 _EPOCH_FACTOR, _CANDIDATE_FACTOR = 6, 3
 """Successive halving: trials have a sixth of the epochs; a third of the candidates is promoted from one fold to all."""
+
+FOLDS, LARGE_FOLDS, LARGE_ROWS = 5, 2, 20_000
+"""Tables of more rows than the last are split ``LARGE_FOLDS`` times at random instead of into ``FOLDS`` folds."""
 
 _MIN_VALIDATION_ROWS = 5
 """Validation rows of a fold below which correlations and R2 are uninformative."""
@@ -284,8 +292,12 @@ class GARRegressorCV(NetworkRegressor):
         """Return what is trained at the end of a search, if there is time."""
         table = next(iter(tables.values()))
         rows = train_rows(table)
-        finalists = finalists_for(rows) if self.n_finalists == "auto" else self.n_finalists or 0
-        return Budget(self._epochs(rows), int(finalists), len(table.folds), max(len(fold.train) for fold in table.folds))
+        return Budget(
+            epochs=self._epochs(rows),
+            finalists=finalists_for(rows) if self.n_finalists == "auto" else int(self.n_finalists or 0),
+            folds=len(table.folds),
+            rows=max(len(fold.train) for fold in table.folds),
+        )
 
     def _epochs(self, rows: int) -> int:
         epochs = self._hyperparameters["epochs"]
@@ -396,7 +408,10 @@ class GARRegressorCV(NetworkRegressor):
         return list(last)[best]
 
     def _params(self, candidate: Candidate) -> dict[str, Any]:
-        return candidate.params(LOSSES[self.loss].parameter, self._batch_size)
+        """Return the combination by name, with the parameter of the loss and a batch size that follows from rows."""
+        params = candidate._asdict() | {"batch_size": candidate.batch_size or self._batch_size}
+        name, value = LOSSES[self.loss].parameter, params.pop("parameter")
+        return params if name is None or value is None else {**params, name: value}
 
     def _members(self, rungs: list[Rung], tables: Tables, encoders: Sequence[Encoder]) -> list[Member]:
         """Return the networks of every fold whose mean has the best validation score, from the last rung that has any."""
@@ -404,37 +419,14 @@ class GARRegressorCV(NetworkRegressor):
         for rung in reversed(rungs):  # a time limit may have ended the last one before its first epoch
             self.fold_params_, members = [], []
             for fold in rung.folds:
-                chosen = self._chosen(rung, fold, tables)
-                if chosen:
+                if chosen := rung.chosen(fold, tables, encoders[fold], self.scoring_):
                     self.fold_params_.append([self._params(candidate) for candidate in chosen])
-                    members += self._fold_members(rung, fold, chosen, tables, encoders[fold])
+                    members += rung.members(fold, chosen, tables, encoders[fold])
             if len(self.fold_params_) == len(rung.folds) or (members and self.time_limit is not None):
                 return members
         if self.time_limit is not None and not any(history.epochs_run.any() for _, history in rungs[0].runs.values()):
             raise InputError(f"time_limit={self.time_limit} s was over before the first epoch; allow more seconds")
         raise InputError("training diverged for every combination of some fold; add smaller learning_rates")
-
-    def _chosen(self, rung: Rung, fold: int, tables: Tables) -> list[Candidate]:
-        """Return the finalists of a fold to average, one that counts twice twice, in the order of their encodings."""
-        finite = [candidate for candidate, score in zip(rung.candidates, rung.scores[fold], strict=True) if np.isfinite(score)]
-        if len(finite) < 2:
-            return finite
-        table = with_at_most(tables, SMALL_ROWS, VALIDATION_ROWS, 0)[finite[0].encoding]
-        rows = torch.from_numpy(table.folds[fold].valid)
-        members = [self._fold_members(rung, fold, [candidate], tables, self.encoder_)[0] for candidate in finite]
-        predicted = torch.cat([member.predict(table.x[rows]) for member in members])
-        weight = None if table.sample_weight is None else table.sample_weight[rows]
-        return [finite[index] for index in sorted(greedy_choice(predicted, table.y[rows], weight, self.scoring_))]
-
-    @staticmethod
-    def _fold_members(rung: Rung, fold: int, chosen: list[Candidate], tables: Tables, encoder: Encoder) -> list[Member]:
-        """Return the networks of some candidates on a fold; those of one encoding are one stack."""
-        members = []
-        for encoding in dict.fromkeys(candidate.encoding for candidate in chosen):
-            networks = [rung.network(fold, candidate) for candidate in chosen if candidate.encoding == encoding]
-            own = tables[encoding].folds[fold]
-            members.append(Member(StackedMLP.joined(networks), encoder, own.features, own.labels))
-        return members
 
     def _refit(
         self, best: Candidate, rungs: list[Rung], rows: WeightedRows, limit: TimeLimit, seed: int, device: torch.device
@@ -446,8 +438,3 @@ class GARRegressorCV(NetworkRegressor):
         epochs = {"epochs": int(np.median(rung.best_epochs(best))) + 1, "keep_final": True}
         _, history = self._train_stack(data, [best], [0], np.array([seed]), limit.deadline, device, **epochs)
         return [Member(history.final, encoders[0], data.folds[0].features, data.folds[0].labels)]
-
-
-def with_at_most(tables: Tables, train: int, valid: int, seed: int) -> Tables:
-    """Return the tables with at most this many training and validation rows in a fold."""
-    return {name: with_fewer_rows(table, train, valid, seed=seed) for name, table in tables.items()}

@@ -1,6 +1,5 @@
 """The context of a run: where to compute, what to keep on disk, what to show, and when to stop. It changes no result."""
 
-import math
 import os
 import signal
 import sys
@@ -16,16 +15,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import joblib
-import numpy as np
 import torch
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 from gar.errors import InputError
 from gar.files import write_whole
-from gar.registry import METRICS
 from gar.search.backends import CURRENT, parallel_backend
 from gar.search.progress import EpochState, Progress
-from gar.stack import SPLITS
 from gar.workers import end_with_parent
 
 T = TypeVar("T")
@@ -238,12 +234,3 @@ class Stopwatch:
             return 0.0 if self._file is None else max(0.0, float(self._file.read_text()))
         except (OSError, ValueError):
             return 0.0
-
-
-def best_score(metrics: np.ndarray, metric: str) -> float:
-    """Return the best validation score of any model and epoch in ``metrics (G, epochs, splits, metrics)``; NaN if there is none."""
-    values = metrics[:, :, SPLITS.index("valid"), METRICS[metric].index]
-    values = values[np.isfinite(values)]
-    if values.size == 0:
-        return math.nan
-    return float(values.max() if METRICS[metric].larger_is_better else values.min())

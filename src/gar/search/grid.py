@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gar.errors import whole_number
-from gar.search.context import ALONE, RunContext, WorkerPool, best_score, one_thread
-from gar.search.progress import EpochBoard, report_epochs
+from gar.search.context import ALONE, RunContext, WorkerPool, one_thread
+from gar.search.progress import EpochBoard, best_score, report_epochs
 from gar.search.records import H, Records, RecordStore, read_records
 from gar.stack import History, Models, Observer, StackData, StackedMLP, TrainSettings, chunks, train
 from gar.stack.chunking import check_memory, check_training
+from gar.validation import whole_number
 
 _ROUNDS = 2
 """Chunks that each of several workers gets at least, if they are not too small: a slow one then holds up the others for half as
@@ -100,7 +100,7 @@ def train_chunks(
     shared, left = to_shared(data), sum(map(len, plan))
     tasks = ((number, shared, models.take(indices), job) for number, indices in enumerate(plan))
     running = None if board is None else partial(board.state, [len(indices) for indices in plan])
-    with context.show_progress(len(models), len(models) - left, monitor, running) as line, one_thread():
+    with one_thread(), context.show_progress(len(models), len(models) - left, monitor, running) as line:
         line.update(0, best_score(history.metrics, monitor))
         for number, part in pool.run(function, tasks, shared=shared, stop=context.is_late):
             history.put(plan[number], part)

@@ -11,6 +11,7 @@ from typing import NamedTuple, TextIO
 import numpy as np
 
 from gar.registry import METRICS
+from gar.stack import SPLITS
 
 _LOG_SECONDS = 10.0
 _REFRESH_SECONDS = 1.0
@@ -149,6 +150,15 @@ class Progress:
             end = end or ("\x1b[K" if self._is_terminal else "\n")
             self._stream.write(("\r" if self._is_terminal else "") + self.line() + end)
             self._stream.flush()
+
+
+def best_score(metrics: np.ndarray, metric: str) -> float:
+    """Return the best validation score of any model and epoch in ``metrics (G, epochs, splits, metrics)``; NaN if there is none."""
+    values = metrics[:, :, SPLITS.index("valid"), METRICS[metric].index]
+    values = values[np.isfinite(values)]
+    if values.size == 0:
+        return math.nan
+    return float(values.max() if METRICS[metric].larger_is_better else values.min())
 
 
 def _duration(seconds: float) -> str:

@@ -9,11 +9,11 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gar.errors import InputError, whole_number
+from gar.errors import InputError
 from gar.registry import LOSSES, METRICS, LossSpec, register, registered
 from gar.stack.data import StackData
 from gar.stack.network import ACTIVATIONS, Activation, Layout
-from gar.validation import check_choice
+from gar.validation import check_choice, whole_number
 
 Optimizer = Literal["sgd", "adam", "adamw"]
 Schedule = Literal["constant", "multistep", "cosine"]

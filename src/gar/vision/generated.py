@@ -13,8 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from gar.errors import InputError, whole_number
+from gar.errors import InputError
 from gar.files import write_whole
+from gar.validation import whole_number
 
 HANDS = 6
 _FULL = 60.0

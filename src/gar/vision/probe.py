@@ -14,13 +14,13 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from gar.errors import InputError, whole_number
+from gar.errors import InputError
 from gar.registry import LOSSES, METRICS
 from gar.search import RunContext, Selection, search
 from gar.search.selection import best_configuration
 from gar.stack import History, Models, Scaling, StackData, TrainSettings
 from gar.stack.settings import Metric
-from gar.validation import check_choice
+from gar.validation import check_choice, whole_number
 from gar.vision.defaults import LEARNING_RATES, SEEDS, WEIGHT_DECAYS, probe_losses
 
 Part = tuple[ArrayLike | Tensor, ArrayLike | Tensor]

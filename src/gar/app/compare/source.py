@@ -15,8 +15,7 @@ from gar.app.plugins import installed
 from gar.app.tables import Parts, group_folds, read_with_notes, shuffled_folds, target_values
 from gar.app.tables.columns import is_numeric, to_floats
 from gar.encoding import Encoder, encode_folds
-from gar.encoding.notes import quoted
-from gar.errors import InputError
+from gar.errors import InputError, quoted
 from gar.estimators.base import check_labels
 from gar.stack import StackData
 

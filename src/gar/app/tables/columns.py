@@ -5,10 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from gar.encoding.cells import MISSING_MARKS
-from gar.encoding.frames import pandas_cells
-from gar.encoding.notes import quoted
-from gar.errors import InputError
+from gar.encoding.cells import pandas_cells
+from gar.errors import InputError, quoted
 
 
 def target_values(frame: pd.DataFrame, targets: Sequence[str]) -> np.ndarray:
@@ -53,11 +51,6 @@ def to_floats(series: pd.Series) -> np.ndarray:
 def is_numeric(series: pd.Series) -> bool:
     """Return True if the dtype is real, boolean or a duration."""
     return series.dtype.kind in "fiubm"
-
-
-def is_missing_mark(words: pd.Series) -> pd.Series:
-    """Return which texts mark a missing number, as '?' does."""
-    return words.map(lambda word: word.lower() in MISSING_MARKS).astype(bool)
 
 
 def unparsed_text(series: pd.Series, values: np.ndarray) -> pd.Series:

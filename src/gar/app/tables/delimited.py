@@ -12,9 +12,9 @@ from io import BytesIO, StringIO
 import numpy as np
 import pandas as pd
 
-from gar.app.tables.columns import is_missing_mark, is_numeric, to_floats, to_text, unparsed_text
-from gar.encoding.inference import NUMERIC_SHARE
-from gar.encoding.notes import ColumnNotes
+from gar.app.tables.columns import is_numeric, to_floats, to_text, unparsed_text
+from gar.encoding.cells import is_missing_mark
+from gar.encoding.inference import NUMERIC_SHARE, ColumnNotes
 from gar.errors import InputError
 
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces"}
@@ -92,7 +92,7 @@ def _detect_delimiter(sample: str, name: str) -> str:
     if _width(sample, best) > 1 and not header.startswith(_EXCEL_COMMENT):
         return best
     cells = pd.Series(lines, dtype=object)
-    if lines and is_missing_mark(unparsed_text(cells, to_floats(cells))).all():
+    if lines and all(map(is_missing_mark, unparsed_text(cells, to_floats(cells)))):
         return ","  # a single column of numbers
     _check_header(header, name)
     line = _first_irregular_line(sample, max(_DELIMITERS, key=header.count))
@@ -211,7 +211,7 @@ def _numbers_with_commas(series: pd.Series) -> pd.Series:
     They are none unless they are nearly all cells, one of them has a comma or point, and no other cell has a decimal point.
     """
     words = to_text(series).dropna()
-    words = words[~is_missing_mark(words)]
+    words = words[[not is_missing_mark(word) for word in words]]
     fits = np.array([_NUMBER_WITH_COMMA.fullmatch(word) is not None for word in words], dtype=bool)
     numbers, others = words[fits], words[~fits]
     if len(numbers) < NUMERIC_SHARE * len(words) or np.isfinite(to_floats(others)).any():
