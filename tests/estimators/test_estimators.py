@@ -356,6 +356,7 @@ X, Y = table(30)
         (lambda: quick(cv=1).fit(X, Y), "cv=1"),
         (lambda: quick(cv="folds").fit(X, Y), "cv='folds' is unknown"),
         (lambda: quick().fit(X, Y, groups=[1, 2]), "groups has 2 values, X has 30 rows"),
+        (lambda: quick(cv="auto").fit(X, Y, groups=[1] * 30), "cv=auto cannot split these rows"),
         (lambda: quick(time_limit=0).fit(X, Y), "time_limit=0; expected a number of seconds above 0"),
         (lambda: quick(time_limit=1e-9).fit(X, Y), "time_limit=1e-09 s was over before the first epoch"),
         (lambda: GARRegressor(time_limit=1e-9).fit(X, Y), "time_limit=1e-09 s was over before the first epoch"),

@@ -216,9 +216,11 @@ class GARRegressorCV(NetworkRegressor):
         cv = int(self.cv) if isinstance(self.cv, Integral) else self.cv
         if isinstance(cv, int) and not 2 <= cv <= count:
             raise InputError(f"cv={cv} folds are asked of n_samples={count} rows; use 2 folds or more, and no more than rows")
-        splitter = check_cv(cv) if not (cv is None or isinstance(cv, int | str)) else self._splitter(cv, count, groups, seed)
         try:
+            splitter = self._splitter(cv, count, groups, seed) if cv is None or isinstance(cv, int | str) else check_cv(cv)
             return [(np.asarray(train), np.asarray(valid)) for train, valid in splitter.split(rows.x, rows.y, groups)]
+        except InputError:
+            raise
         except ValueError as error:
             advice = "a splitter by groups needs fit(X, y, groups=...); cv may also be a list of (train, test) rows"
             raise InputError(f"cv={self.cv} cannot split these rows ({error}); {advice}") from error
