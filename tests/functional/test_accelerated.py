@@ -48,11 +48,12 @@ def on_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
         (GARLoss(), (256, 1), {}, 40),
         (GARLoss(), (256,), {}, 40),
         (GARLoss(), (256, 3), {}, 44),
-        (GARLoss(), (256, 1), {"sample_weight": meta(256)}, 56),
-        (GARLoss(), (256, 3), {"mask": meta(256, 3).bool()}, 68),
+        (GARLoss(), (256, 1), {"sample_weight": meta(256)}, 55),
+        (GARLoss(), (256, 1), {"mask": meta(256, 1).bool()}, 56),
+        (GARLoss(), (256, 3), {"mask": meta(256, 3).bool()}, 67),
         (GARLoss(torch.ones(5, device="meta")), (5, 256, 1), {}, 41),
     ],
-    ids=["one target", "flat", "targets", "weight", "mask", "alpha per model"],
+    ids=["one target", "flat", "targets", "weight", "mask", "mask of targets", "alpha per model"],
 )
 def test_gar_launches_few_kernels(loss: GARLoss, shape: tuple[int, ...], options: dict[str, Tensor], most: int) -> None:
     """The counts do not depend on the machine. Written as plain differentiable equations, GAR takes 64."""

@@ -97,8 +97,9 @@ class _Rows:
         if self._weight is None:
             variance, rest = torch.var_mean(centred, -1, correction=0, keepdim=True)
             return variance, centred - rest
-        centred = centred - self.mean(centred)
-        return self.mean_square(centred), centred
+        weighted = self._share * centred
+        centred = centred - weighted.sum(-1, keepdim=True)
+        return (weighted * centred).sum(-1, keepdim=True), centred  # centred values are orthogonal to the mean, so once is enough
 
     def bessel(self, correction: int) -> Tensor | float | None:
         """Return the factor of the normalised difference when standard deviations divide by ``n - correction``; None for 1."""

@@ -208,7 +208,9 @@ class GARFunction(NamedTuple):
     def value_and_gradient(self, pred: Tensor) -> tuple[Tensor, Tensor]:
         """Return the loss of each model and its gradient by the predictions, without autograd."""
         columns = self._columns(pred, check_labels=False)  # a look at their mean, later, is enough
-        alpha = per_model(self.alpha, columns.pred.shape[:-2], columns.pred, "alpha")
+        alpha = self.alpha
+        if isinstance(alpha, Tensor):
+            alpha = per_model(alpha, columns.pred.shape[:-2], columns.pred, "alpha")
         exchange = self.exchange_of and self.exchange_of(columns.target)
         if exchange is None and on_accelerator(pred):
             value, gradient = accelerated.value_and_gradient(columns, alpha, self.settings)
