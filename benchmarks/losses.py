@@ -92,7 +92,7 @@ def against_l1(n: int, turns: int) -> list[Row]:
     l1, garloss = nn.L1Loss(), gar.GARLoss(alpha=0.5)
     eager = [trainer(l1, pred, target), trainer(garloss, pred, target)]
     times = best_of_turns(eager, turns=turns)
-    rows = [_row(f"GAR / L1Loss, {n:,} values, eager", times[1], times[0], "<= 3.0 (1.5)" if n < 1000 else "<= 2.5 (1.3)")]
+    rows = [_row(f"GAR / L1Loss, {n:,} values, eager", times[1], times[0], "<= 2.3 (1.5)" if n < 1000 else "<= 2.5 (1.3)")]
     if n < 1000:
         times = best_of_turns([eager[1], trainer(plain_gar, pred, target)], turns=turns)
         rows.append(_row(f"plain autograd GAR / GAR, {n} values", times[1], times[0], ">= 2.5 (5)"))
