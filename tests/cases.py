@@ -89,6 +89,39 @@ def _pairwise(name: str, p: int) -> Case:
     return Case(f"{name}_p{p}", _on_pred(function), _columns(reference, p=p), options={"p": p})
 
 
+def groups_of(inputs: Inputs) -> Tensor:
+    """Groups that go with their rows wherever these go: by the sign of the first feature."""
+    return 40 * (inputs.features[..., 0] > 0).long() - 7
+
+
+def _in_groups(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    return lambda i, **kw: function(i.pred, i.target, groups=groups_of(i), **kw)
+
+
+def _grouped_gar(reduction: str) -> Case:
+    return Case(
+        f"gar_{reduction}_groups",
+        _in_groups(functional.gar_loss),
+        lambda i, value: slow.gar_in_groups(*i.numpy()[:2], groups_of(i).numpy(), 1.0 if value is None else value, reduction),
+        "alpha",
+        (1.0, 0.1, 10.0, 0.0, float("inf")),
+        perfect=None,  # 1 - rho is 1 where no group has two rows
+        options={"group_reduction": reduction},
+    )
+
+
+def _grouped_pairwise(name: str, p: int, reduction: str) -> Case:
+    function = {"difference": functional.difference_loss, "normalized": functional.normalized_difference_loss}[name]
+
+    def reference(i: Inputs, _: float | None) -> float:
+        groups = groups_of(i).numpy()
+        of_column = lambda f, y: slow.in_groups(f, y, groups, p, reduction, name == "normalized")  # noqa: E731
+        return slow.mean_over_targets(of_column, *i.numpy()[:2])
+
+    options = {"p": p, "group_reduction": reduction}
+    return Case(f"{name}_p{p}_{reduction}_groups", _in_groups(function), reference, perfect=None, options=options)
+
+
 def _focal(name: str, power: int, activation: str, gamma: float) -> Case:
     function = {1: functional.focal_mae_loss, 2: functional.focal_mse_loss}[power]
     return Case(
@@ -192,5 +225,12 @@ CASES = [
         for balance in ("text", "code")
     ),
     *(_pairwise(name, p) for name in ("difference", "normalized") for p in range(1, 7)),
+    *(_grouped_gar(reduction) for reduction in ("pooled", "mean")),
+    *(
+        _grouped_pairwise(name, p, reduction)
+        for name in ("difference", "normalized")
+        for p in (1, 2, 4)
+        for reduction in ("pooled", "mean")
+    ),
 ]
 BY_NAME = {case.name: case for case in CASES}

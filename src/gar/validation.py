@@ -14,13 +14,16 @@ import functools
 import math
 from collections.abc import Callable, Iterable
 from numbers import Real
-from typing import Literal, NamedTuple, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Literal, NamedTuple, ParamSpec, TypeVar, overload
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
 from gar.errors import InputError
+
+if TYPE_CHECKING:
+    from gar.groups import Groups
 
 NanPolicy = Literal["raise", "omit", "propagate"]
 Pairs = Literal["batch", "targets"]
@@ -37,13 +40,14 @@ class Columns(NamedTuple):
 
     ``pred``, ``target`` and ``weight`` have shape ``(..., columns, n)``, or just ``(n,)`` for a single column; without weights all
     rows count once. ``share`` has one dimension less: the weight of a column in the mean over columns; None if all that have rows
-    count alike.
+    count alike. ``groups`` are those within which rows are compared; None compares all.
     """
 
     pred: Tensor
     target: Tensor
     weight: Tensor | None
     share: Tensor | None
+    groups: "Groups | None" = None
 
     def total(self, values: Tensor) -> Tensor:
         """Return the weighted sum along the last dimension."""
@@ -138,9 +142,14 @@ def as_columns(
     mask: Tensor | None = None,
     nan_policy: NanPolicy = "raise",
     pairs: Pairs = "batch",
+    groups: Tensor | None = None,
 ) -> Columns:
     """Check everything a caller can get wrong and return the inputs as :class:`Columns`."""
     pred, target = checked_pair(pred, target)
+    if groups is not None:
+        return _grouped(
+            as_columns(pred, target, sample_weight=sample_weight, mask=mask, nan_policy=nan_policy), groups, pred, pairs
+        )
     if sample_weight is None and mask is None and nan_policy == "propagate" and pred.numel() > 0:
         return Columns(_in_columns(pred, pairs), _in_columns(target, pairs), None, None)  # nothing left to check
     weight = _element_weight(pred, target, sample_weight, mask, nan_policy, pairs)
@@ -155,6 +164,14 @@ def as_columns(
     if pairs == "targets" and sample_weight is not None and sample_weight.ndim == pred.ndim - 1:
         share = (weight > 0).any(-1) * sample_weight.to(pred.dtype)
     return Columns(columns.pred, columns.target, _in_columns(weight, pairs), share)
+
+
+def _grouped(columns: Columns, groups: Tensor, pred: Tensor, pairs: Pairs) -> Columns:
+    from gar.groups import as_groups  # it imports this module
+
+    if pairs != "batch":
+        raise InputError(f"groups hold rows that are compared, but pairs={pairs!r} compares no rows; leave one of them out")
+    return Columns(*columns[:4], as_groups(groups, pred))
 
 
 def _in_columns(values: Tensor, pairs: Pairs) -> Tensor:

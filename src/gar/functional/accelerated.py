@@ -30,8 +30,8 @@ _LEAST_ALPHA, _LARGEST_ALPHA = 1e-30, 1e30
 def value_and_gradient(columns: Columns, alpha: float | Tensor, settings: "GARSettings") -> tuple[Tensor, Tensor]:
     """Return the loss, shape ``(...)``, and its gradient by ``columns.pred``, of the shape of that."""
     if columns.pred.ndim > 1:
-        return _solve(*columns, alpha, settings)
-    weight, share = (None if values is None else values.unsqueeze(0) for values in columns[2:])
+        return _solve(*columns[:4], alpha, settings)
+    weight, share = (None if values is None else values.unsqueeze(0) for values in columns[2:4])
     value, gradient = _solve(columns.pred.unsqueeze(0), columns.target.unsqueeze(0), weight, share, alpha, settings)
     return value, gradient.squeeze(0)
 

@@ -14,9 +14,11 @@ from torch import Tensor
 
 from gar.distributed import Agreement, gather, handle, world_size
 from gar.errors import InputError
+from gar.functional.custom_backward import with_custom_backward
 from gar.functional.formulas import Moments, Number
 from gar.functional.gar import GARFunction
 from gar.functional.moments import as_table, merge
+from gar.groups import Groups
 from gar.validation import check_labels, check_tensor, needs_derivative, on_accelerator
 
 if TYPE_CHECKING:
@@ -32,7 +34,8 @@ def gar_over_group(loss: GARFunction, pred: Tensor, group: "ProcessGroup") -> Te
             raise InputError(
                 "with process_group only predictions get a gradient; use target.detach(), sample_weight.detach() and alpha.detach()"
             )
-        return _spread_over(group, loss, agreement).closed_form(pred)
+        joined = _spread_over(group, loss, agreement)
+        return joined.closed_form(pred) if loss.groups is None else joined.plain(pred)
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]
@@ -43,11 +46,14 @@ def gar_components_over_group(loss: GARFunction, pred: Tensor, group: "ProcessGr
 
 
 def _spread_over(group: "ProcessGroup", loss: GARFunction, agreement: Agreement) -> GARFunction:
-    exchange_of = partial(_GroupExchange, agreement, loss.settings.nan_policy == "raise")
-    return GARFunction(*loss[:5], exchange_of, world_size(group))
+    if loss.groups is None:
+        exchange_of: Any = partial(_SumExchange, agreement, loss.settings.nan_policy == "raise")
+    else:
+        exchange_of = partial(_GroupTables, agreement, group, loss.groups)
+    return GARFunction(*loss[:6], exchange_of, world_size(group))
 
 
-class _GroupExchange:
+class _SumExchange:
     """Exchanges sums with the other ranks of a group: the :class:`~gar.functional.formulas.Exchange` of torch.distributed."""
 
     def __init__(self, agreement: Agreement, refuse_bad_labels: bool, target: Tensor) -> None:
@@ -77,6 +83,33 @@ class _GroupExchange:
     def _gathered(self, numbers: Tensor) -> Tensor:
         layout = f"{numbers.shape[0]} sums of models and targets {tuple(numbers.shape[1:])}"
         return self._agreement.gather(numbers.flatten(), layout).reshape(-1, *numbers.shape)
+
+
+class _GroupTables:
+    """Joins the moments of groups whose rows are spread over ranks, each known by its number."""
+
+    def __init__(self, agreement: Agreement, process_group: "ProcessGroup", groups: Tensor, index: Tensor) -> None:
+        if groups.ndim != 1:
+            raise InputError(f"with process_group groups are those of one model, (batch,), not of shape {tuple(groups.shape)}")
+        self._agreement, self._process_group, self._groups, self._index = agreement, process_group, groups.long(), index
+
+    def merged(self, table: Tensor) -> Tensor:
+        """Return the moments of all groups of all ranks, ``(9, ..., columns, groups)``; this rank's rows keep their gradient."""
+        present = self._index.unique()
+        numbers = self._groups.new_zeros(table.shape[-1]).scatter(0, self._index, self._groups)[present]
+        own = table.index_select(-1, present).double()
+        sizes = self._agreement.gather(table.new_tensor([len(present)]), f"groups of models and targets {tuple(table.shape[1:-1])}")
+        sizes = sizes[:, 0].long().tolist()
+        rows = torch.cat([numbers.view(torch.float64).unsqueeze(0), own.detach().flatten(0, -2)])  # numbers travel as their bits
+        padded = torch.nn.functional.pad(rows, (0, max(sizes) - len(present)))
+        parts = [part[:, :size] for part, size in zip(gather(padded, self._process_group), sizes, strict=True)]
+        joined, index = torch.cat([part[0] for part in parts]).view(torch.int64).unique(return_inverse=True)
+        tables = [part[1:].unflatten(0, own.shape[:-1]) for part in parts]
+        rank = torch.distributed.get_rank(handle(self._process_group))
+        # The sum over ranks of the parameters' gradients is wanted, where DistributedDataParallel takes their mean.
+        tables[rank] = with_custom_backward(own, lambda x: (x.clone(), lambda outer: outer * len(sizes)), None)
+        found = merge(Moments(*torch.cat(tables, -1).unbind(0)), Groups(index, len(joined)))
+        return torch.stack(list(found)).to(table.dtype)
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]

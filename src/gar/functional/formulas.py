@@ -114,15 +114,16 @@ def mean_components(
 
 def column_components(m: Moments, settings: "GARSettings", spreads: "Spreads", xp: NumberSystem) -> list[Number]:
     """Return the chosen components of every column, neither weighted nor averaged."""
-    values = []
-    for name in settings.components:
-        if name == "mae":
-            values.append(mean_absolute_error(m))
-        elif name == "diff":
-            values.append(variance_of_errors(m))
-        else:
-            values.append(one_minus_pearson(m, spreads, correction=settings.correction, xp=xp))
-    return values
+    return [component(name, m, settings, spreads, xp) for name in settings.components]
+
+
+def component(name: str, m: Moments, settings: "GARSettings", spreads: "Spreads", xp: NumberSystem) -> Number:
+    """Return one component of every column."""
+    if name == "mae":
+        return mean_absolute_error(m)
+    if name == "diff":
+        return variance_of_errors(m)
+    return one_minus_pearson(m, spreads, correction=settings.correction, xp=xp)
 
 
 def weighted_components(components: list[Number], settings: "GARSettings") -> list[Number]:
@@ -170,12 +171,13 @@ def spreads_of(m: Moments, *, eps: float, unit: float, xp: NumberSystem) -> Spre
     """Return the spreads of predictions and labels. A correlation is defined where both standard deviations are above ``eps`` and
     above the rounding of their mean; ``unit`` is the rounding unit of the dtype that the moments were summed in."""
     size = m.size + (m.size == 0)
-    defined = _is_spread(m.pred / size, m.mean_pred, eps, unit) & _is_spread(m.target / size, m.mean_target, eps, unit)
+    defined = is_spread(m.pred / size, m.mean_pred, eps, unit) & is_spread(m.target / size, m.mean_target, eps, unit)
     pred, target = xp.where(defined, m.pred, 1.0), xp.where(defined, m.target, 1.0)
     return Spreads(defined, pred, target, pred**0.5 * target**0.5)
 
 
-def _is_spread(variance: Number, mean: Number, eps: float, unit: float) -> Number:
+def is_spread(variance: Number, mean: Number, eps: float, unit: float) -> Number:
+    """Return True where a standard deviation is above ``eps`` and above the rounding of the mean."""
     noise = rounding_noise(mean, unit, slack=TWICE_CENTRED)
     return ((variance > eps * eps) & (variance > noise * noise)) | (variance != variance)  # NaN stays visible
 

@@ -13,14 +13,16 @@ from gar.functional.aggregation import Form
 from gar.functional.custom_backward import with_custom_backward
 from gar.functional.formulas import (
     TENSORS,
-    Exchange,
     Moments,
     column_components,
+    component,
     log_power_mean,
+    mean_absolute_error,
     solve_moments,
     spreads_of,
     weighted_components,
 )
+from gar.functional.grouped import GroupMoments, GroupReduction
 from gar.functional.moments import (
     DifferentiableBatch,
     filled_columns,
@@ -66,6 +68,8 @@ def gar_loss(
     pairs: Pairs = "batch",
     sample_weight: Tensor | None = None,
     mask: Tensor | None = None,
+    groups: Tensor | None = None,
+    group_reduction: GroupReduction = "pooled",
     nan_policy: NanPolicy = "raise",
     correction: int = 0,
     eps: float = 1e-7,
@@ -90,6 +94,11 @@ def gar_loss(
         pairs: ``"batch"`` pairs the rows of each target, ``"targets"`` the targets of each row.
         sample_weight: how often each row counts: ``(..., batch)`` or one value per label.
         mask: True where a label counts, of the same shapes.
+        groups: a whole number for every row, ``(batch,)`` or ``(..., batch)``: a day, a patient, a query. Only rows of the same
+            group are compared; absolute errors are of all rows. A group whose labels are all equal, such as one of a single row,
+            has no differences and does not count.
+        group_reduction: ``"pooled"`` takes the mean of its group off every prediction and label, and then the variance of errors
+            and the correlation of all rows; ``"mean"`` takes both of each group, and their mean over groups.
         nan_policy: what a NaN label means: ``"raise"`` an error, ``"omit"`` it as missing, or ``"propagate"`` it unchecked. While
             tracing, and on an accelerator, where a look at the values would make every step wait, it makes the loss NaN.
         correction: 1 standardises by ``n - 1``, as the authors' code does.
@@ -109,10 +118,17 @@ def gar_loss(
         tensor(-1.4630)
     """
     settings = GARSettings(
-        components=components, weights=weights, form=form, pairs=pairs, nan_policy=nan_policy, correction=correction, eps=eps
+        components=components,
+        weights=weights,
+        form=form,
+        pairs=pairs,
+        nan_policy=nan_policy,
+        correction=correction,
+        eps=eps,
+        group_reduction=group_reduction,
     )
     alpha = check_parameter(alpha, "alpha", open_end=False)
-    return gar_with(settings, pred, target, alpha, sample_weight, mask, process_group)
+    return gar_with(settings, pred, target, alpha, sample_weight, mask, process_group, groups)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,6 +142,7 @@ class GARSettings:
     nan_policy: NanPolicy = "raise"
     correction: int = 0
     eps: float = 1e-7
+    group_reduction: GroupReduction = "pooled"
     all_weights: Sequence[float] = field(init=False, repr=False, compare=False)
     """The weight of every component, 1 where none was given."""
 
@@ -137,6 +154,7 @@ class GARSettings:
         check_choice(self.form, ("log", "exp"), "form")
         check_choice(self.pairs, ("batch", "targets"), "pairs")
         check_nan_policy(self.nan_policy)
+        check_choice(self.group_reduction, ("pooled", "mean"), "group_reduction")
         if self.correction not in (0, 1):
             raise InputError(f"correction={self.correction!r}; expected 0 (divide by n) or 1 (by n - 1)")
         object.__setattr__(self, "eps", check_eps(self.eps))
@@ -172,16 +190,19 @@ def gar_with(
     alpha: float | Tensor,
     sample_weight: Tensor | None = None,
     mask: Tensor | None = None,
-    group: "ProcessGroup | None" = None,
+    process_group: "ProcessGroup | None" = None,
+    groups: Tensor | None = None,
 ) -> Tensor:
     """Like :func:`gar_loss`, with settings and alpha that were checked before. Here the code path is chosen."""
-    loss = GARFunction(settings, target, alpha, sample_weight, mask)
-    if group is not None:
+    loss = GARFunction(settings, target, alpha, sample_weight, mask, groups)
+    if process_group is not None:
         from gar.functional.exchange import gar_over_group  # it imports all of PyTorch's compiler, a second or two
 
-        return gar_over_group(loss, pred, group)  # type: ignore[no-any-return]
+        return gar_over_group(loss, pred, process_group)  # type: ignore[no-any-return]
     check_tensor(pred, "pred")
-    if is_transformed() or needs_derivative(target, sample_weight, alpha):  # the closed form gives the gradient by pred alone
+    if (
+        groups is not None or is_transformed() or needs_derivative(target, sample_weight, alpha)
+    ):  # the closed form gives the gradient by pred alone
         return loss.plain(pred)
     if torch.compiler.is_compiling():
         return loss.plain(pred) if is_exported() else loss.traced(pred)
@@ -196,8 +217,9 @@ class GARFunction(NamedTuple):
     alpha: float | Tensor
     sample_weight: Tensor | None = None
     mask: Tensor | None = None
-    exchange_of: Callable[[Tensor], Exchange] | None = None
-    """For a batch that is spread over processes: from the labels that count to the exchange with the others."""
+    groups: Tensor | None = None
+    exchange_of: Callable[[Tensor], Any] | None = None
+    """For a batch that is spread over processes: from the labels that count, or from the numbers of groups, to the exchange."""
     ranks: int = 1
 
     @in_full_precision
@@ -206,7 +228,9 @@ class GARFunction(NamedTuple):
         return with_custom_backward(pred, self.value_and_gradient, self.plain if self.exchange_of is None else None)
 
     def value_and_gradient(self, pred: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the loss of each model and its gradient by the predictions, without autograd."""
+        """Return the loss of each model and its gradient by the predictions, without a graph."""
+        if self.groups is not None:
+            return self._grouped_value_and_gradient(pred)
         columns = self._columns(pred, check_labels=False)  # a look at their mean, later, is enough
         alpha = self.alpha
         if isinstance(alpha, Tensor):
@@ -223,35 +247,62 @@ class GARFunction(NamedTuple):
         # all rows, so the ranks' parts must add up: sum = world size * mean.
         return value, gradient if self.ranks == 1 else gradient.mul_(self.ranks)
 
+    def _grouped_value_and_gradient(self, pred: Tensor) -> tuple[Tensor, Tensor]:
+        with torch.enable_grad():
+            leaf = pred.detach().requires_grad_()
+            value = self.plain(leaf)
+            (gradient,) = torch.autograd.grad(value.sum(), leaf)
+        return value.detach(), gradient
+
     def _columns(self, pred: Tensor, *, check_labels: bool = True) -> Columns:
         settings = self.settings
         policy = settings.nan_policy if check_labels or settings.nan_policy == "omit" else "propagate"
         return as_columns(
-            pred, self.target, sample_weight=self.sample_weight, mask=self.mask, nan_policy=policy, pairs=settings.pairs
+            pred,
+            self.target,
+            sample_weight=self.sample_weight,
+            mask=self.mask,
+            nan_policy=policy,
+            pairs=settings.pairs,
+            groups=self.groups,
         )
 
     @in_full_precision
     def plain(self, pred: Tensor) -> Tensor:
         """Evaluate the equations as differentiable operations, which vmap can map and a second derivative needs."""
         columns = self._columns(pred)
-        logs = [value.log() for value in weighted_components(self._mean_components(columns), self.settings)]
+        components, is_empty = self._mean_components(columns)
+        logs = [value.log() for value in weighted_components(components, self.settings)]
         value: Tensor = log_power_mean(logs, per_model(self.alpha, columns.pred.shape[:-2], columns.pred, "alpha"), xp=TENSORS)
         value = value.exp() if self.settings.form == "exp" else value
-        return value if columns.weight is None else value.where((columns.weight > 0).any(-1).any(-1), 0.0)
+        return value if is_empty is None else value.masked_fill(is_empty, 0.0)
 
     @in_full_precision
     def components(self, pred: Tensor) -> list[Tensor]:
         """Return the components as they are before weights and eps."""
-        if self.exchange_of is None:
-            return self._mean_components(self._columns(pred))
+        if self.exchange_of is None or self.groups is not None:
+            return self._mean_components(self._columns(pred))[0]
         columns = self._columns(pred, check_labels=False)
         return joined_components(columns, self.settings, self.exchange_of(columns.target))
 
-    def _mean_components(self, columns: Columns) -> list[Tensor]:
+    def _mean_components(self, columns: Columns) -> tuple[list[Tensor], Tensor | None]:
+        """Return the components of every model, and where no row counts; None if all do."""
+        settings = self.settings
+        if columns.groups is not None:
+            exchange = self.exchange_of and self.exchange_of(columns.groups.index)
+            groups = GroupMoments(columns, settings.group_reduction, eps=settings.eps, exchange=exchange)
+            return [self._grouped_component(name, groups) for name in settings.components], groups.is_empty()
         m = moments(columns)
-        spreads = spreads_of(m, eps=self.settings.eps, unit=rounding_unit(columns.pred), xp=TENSORS)
-        values = column_components(m, self.settings, spreads, TENSORS)
-        return [columns.over_columns(value) for value in values]
+        spreads = spreads_of(m, eps=settings.eps, unit=rounding_unit(columns.pred), xp=TENSORS)
+        values = [columns.over_columns(value) for value in column_components(m, settings, spreads, TENSORS)]
+        return values, None if columns.weight is None else ~(columns.weight > 0).any(-1).any(-1)
+
+    def _grouped_component(self, name: Component, groups: GroupMoments) -> Tensor:
+        if name == "mae":
+            return groups.of_all_rows(mean_absolute_error)
+        return groups.mean(
+            lambda m, spreads: component(name, m, self.settings, spreads, TENSORS), undefined=float(name == "diffnorm")
+        )
 
     @in_full_precision
     def traced(self, pred: Tensor) -> Tensor:
