@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,10 +10,11 @@ import torch
 from torch import Tensor
 
 from benchmarks.kernels import kernels, meta
-from gar import GARLoss
+from gar import ConcordanceLoss, GARLoss, KlingGuptaLoss, NashSutcliffeLoss, PearsonLoss
+from gar.accumulation import backward_in_parts
 from gar.functional import difference_loss, gar_loss, normalized_difference_loss
 from gar.functional.grouped import GroupReduction
-from gar.groups import as_groups
+from gar.validation import as_groups
 from tests.processes import Ranks, refusal
 
 both_reductions = pytest.mark.parametrize("reduction", ["pooled", "mean"])
@@ -42,7 +44,7 @@ def test_the_names_of_groups_do_not_matter(reduction: GroupReduction) -> None:
     dense = value_and_slopes(lambda f: gar_loss(f, target, groups=index, group_reduction=reduction), pred)
     sparse = value_and_slopes(lambda f: gar_loss(f, target, groups=names[index], group_reduction=reduction), pred)
     torch.testing.assert_close(dense, sparse, rtol=1e-12, atol=1e-14)
-    assert as_groups(names[index], pred).count == len(index.unique())
+    assert as_groups(names[index], pred).total == len(index.unique())
 
 
 @both_reductions
@@ -114,14 +116,10 @@ def test_single_precision_keeps_its_digits(reduction: GroupReduction) -> None:
     offset = 1e6 + 10 * torch.randn(20)[index]
     target = (offset + torch.randn(4000)).float()
     pred = (target.double() + 0.5 * torch.randn(4000).double()).float()
-    for f, tolerance in ((pred, 1e-4), ((target - offset) * 1.00005 + 3e-5 * torch.randn(4000), 2e-2)):
-        y = target if f is pred else target - offset
-        single = value_and_slopes(
-            lambda x, y=y: gar_loss(x, y, groups=index, group_reduction=reduction, components=("diffnorm",)), f
-        )
-        double = value_and_slopes(
-            lambda x, y=y: gar_loss(x, y.double(), groups=index, group_reduction=reduction, components=("diffnorm",)), f.double()
-        )
+    loss, near = GARLoss(group_reduction=reduction, components=("diffnorm",)), target - offset
+    for f, y, tolerance in ((pred, target, 1e-4), (near * 1.00005 + 3e-5 * torch.randn(4000), near, 2e-2)):
+        single = value_and_slopes(partial(loss, target=y, groups=index), f)
+        double = value_and_slopes(partial(loss, target=y.double(), groups=index), f.double())
         torch.testing.assert_close(single[0].double().exp(), double[0].exp(), rtol=tolerance, atol=0)
         torch.testing.assert_close(single[1].double(), double[1], rtol=tolerance, atol=tolerance * float(double[1].abs().max()))
 
@@ -175,6 +173,41 @@ def test_groups_over_processes_equal_one_process(
         torch.testing.assert_close(value, expected[0], rtol=1e-9, atol=1e-12)
         torch.testing.assert_close(components, loss.components_of(pred, target, groups=groups, sample_weight=weight))
     torch.testing.assert_close(torch.cat([slopes for _, slopes, _ in results]), expected[1], rtol=1e-9, atol=1e-12)
+
+
+AGREEMENT: dict[str, Callable[..., Any]] = {
+    "pearson": PearsonLoss,
+    "concordance": ConcordanceLoss,
+    "nash_sutcliffe": NashSutcliffeLoss,
+    "kling_gupta": KlingGuptaLoss,
+    "gar": partial(GARLoss, components=("mae", "ccc", "nse")),
+}
+
+
+def sharded_agreement(rank: int, world: int, name: str, shards: list[Any], **options: Any) -> tuple[Tensor, Tensor]:
+    pred, target, groups = shards[rank]
+    loss = AGREEMENT[name](process_group="world", group_reduction="mean")
+    value, slopes = value_and_slopes(lambda f: loss(f, target, groups=groups), pred)
+    return value, slopes / world
+
+
+@pytest.mark.parametrize("grouped", [False, True], ids=["batch", "groups"])
+@pytest.mark.parametrize("name", AGREEMENT)
+def test_agreement_over_processes_and_in_parts_is_that_of_the_whole(three: Ranks, name: str, grouped: bool) -> None:
+    pred, target, index = batch()
+    pred, target, groups = pred + 50, target + 50, index if grouped else None
+    loss = AGREEMENT[name](group_reduction="mean")
+    value, slopes = value_and_slopes(lambda f: loss(f, target, groups=groups), pred)
+    sizes = (20, 33, 7)
+    parts = [part.split(sizes) if part is not None else [None] * 3 for part in (pred, target, groups)]
+    results = three.run(sharded_agreement, name, list(zip(*parts, strict=True)))
+    for found, _ in results:
+        torch.testing.assert_close(found, value, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(torch.cat([part for _, part in results]), slopes, rtol=1e-9, atol=1e-12)
+    model = torch.nn.Linear(2, 2, bias=False).double()
+    torch.nn.init.eye_(model.weight)
+    backward_in_parts(model, loss, pred, target, size=7, groups=groups)
+    torch.testing.assert_close(model.weight.grad, slopes.T @ pred)
 
 
 def one_wrong_rank(rank: int, world: int) -> str:

@@ -16,11 +16,14 @@ from gar import (
     GARLoss,
     HuberLoss,
     InputError,
+    KlingGuptaLoss,
     MAELoss,
     MAEPearsonLoss,
+    NormInNormLoss,
     RankNContrastLoss,
     RankSimLoss,
 )
+from gar.boosting.objective import GARObjective
 from gar.functional import (
     aggregate,
     conr_loss,
@@ -28,6 +31,7 @@ from gar.functional import (
     focal_mae_loss,
     gar_loss,
     huber_loss,
+    kling_gupta_loss,
     mae_loss,
     mae_pearson_loss,
     normalized_difference_loss,
@@ -133,6 +137,11 @@ MISUSES: list[tuple[str, Callable[[], Any], str]] = [
         "pairs='targets'",
     ),
     ("another reduction", lambda: GARLoss(group_reduction="sum"), "group_reduction='sum'"),  # type: ignore[arg-type]
+    ("a mean of zero", lambda: kling_gupta_loss(ROW, ROW - ROW.mean()), "mean of .*level='deviation'"),
+    ("2012 without means", lambda: kling_gupta_loss(ROW, ROW, variant="2012", level="deviation"), "variant='2012'"),
+    ("another year", lambda: KlingGuptaLoss(variant="2010"), "variant='2010'"),  # type: ignore[arg-type]
+    ("half a norm", lambda: NormInNormLoss(0.5), "p=0.5; expected a finite number >= 1"),
+    ("concordance of trees", lambda: GARObjective(components=("mae", "ccc")), "an objective of trees takes"),
     ("groups for MAE", lambda: MAELoss()(ROW, ROW, groups=torch.zeros(4).long()), "MAELoss takes no groups"),
     ("groups for ConR", lambda: ConRLoss()(COLUMN, COLUMN, FEATURES, groups=torch.zeros(4).long()), "ConRLoss takes no groups"),
     ("a parameter for MAE", lambda: LOSSES["mae"].build(1.0), "MAE has no parameter"),

@@ -14,16 +14,14 @@ import functools
 import math
 from collections.abc import Callable, Iterable
 from numbers import Real
-from typing import TYPE_CHECKING, Literal, NamedTuple, ParamSpec, TypeVar, overload
+from typing import Literal, NamedTuple, ParamSpec, TypeVar, overload
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
 from gar.errors import InputError
-
-if TYPE_CHECKING:
-    from gar.groups import Groups
+from gar.groups import Groups, numbered
 
 NanPolicy = Literal["raise", "omit", "propagate"]
 Pairs = Literal["batch", "targets"]
@@ -47,7 +45,7 @@ class Columns(NamedTuple):
     target: Tensor
     weight: Tensor | None
     share: Tensor | None
-    groups: "Groups | None" = None
+    groups: Groups | None = None
 
     def total(self, values: Tensor) -> Tensor:
         """Return the weighted sum along the last dimension."""
@@ -167,11 +165,37 @@ def as_columns(
 
 
 def _grouped(columns: Columns, groups: Tensor, pred: Tensor, pairs: Pairs) -> Columns:
-    from gar.groups import as_groups  # it imports this module
-
     if pairs != "batch":
         raise InputError(f"groups hold rows that are compared, but pairs={pairs!r} compares no rows; leave one of them out")
     return Columns(*columns[:4], as_groups(groups, pred))
+
+
+def as_groups(groups: Tensor, pred: Tensor) -> Groups:
+    """Check group labels, any whole numbers in any order, one per row of ``pred``, and number the groups from 0.
+
+    Example:
+        >>> as_groups(torch.tensor([70, -3, 70]), torch.zeros(3, 1))
+        Groups(codes=tensor([1, 0, 1]), total=2)
+    """
+    check_groups(groups)
+    check_device(pred, groups, "groups")
+    rows = pred.shape[:1] if pred.ndim == 1 else pred.shape[:-1]
+    if groups.shape not in (rows, rows[-1:]):
+        allowed = f"{tuple(rows[-1:])}" + (f" or {tuple(rows)}" if len(rows) > 1 else "")
+        raise InputError(
+            f"groups has shape {tuple(groups.shape)}; for pred of shape {tuple(pred.shape)} it must be {allowed}: one group per row"
+        )
+    index, count = numbered(groups.long(), readable=can_be_read(groups))
+    return Groups(index if groups.ndim == 1 else index.unsqueeze(-2), count)
+
+
+def check_groups(groups: Tensor) -> None:
+    """Raise unless these are whole numbers."""
+    check_tensor(groups, "groups")
+    if groups.is_floating_point():
+        missing = int(groups.isnan().sum()) if can_be_read(groups) else 0
+        found = f"{missing} NaN of {groups.numel()} values" if missing else f"dtype {groups.dtype}"
+        raise InputError(f"groups has {found}; expected whole numbers, a group for every row: use groups.long() if they are whole")
 
 
 def _in_columns(values: Tensor, pairs: Pairs) -> Tensor:

@@ -12,13 +12,18 @@ from torch import Tensor
 from benchmarks.kernels import Counter, compiled_kernels, kernels, meta, stack_kernels
 from gar import GARLoss
 from gar.losses import (
+    ConcordanceLoss,
     ConRLoss,
     FocalMAELoss,
     FocalMSELoss,
     HuberLoss,
+    KlingGuptaLoss,
     MAELoss,
     MAEPearsonLoss,
     MSELoss,
+    NashSutcliffeLoss,
+    NormInNormLoss,
+    PearsonLoss,
     RankNContrastLoss,
     RankSimLoss,
 )
@@ -89,7 +94,10 @@ def test_a_compiled_training_step_is_one_graph_of_as_many_kernels_as_with_l1() -
     assert compiled_kernels(GARLoss()) == compiled_kernels(torch.nn.L1Loss())
 
 
-PREDICTIONS = [MAELoss(), MSELoss(), HuberLoss(), FocalMAELoss(), FocalMSELoss(), MAEPearsonLoss(), GARLoss()]
+PREDICTIONS = [
+    *(MAELoss(), MSELoss(), HuberLoss(), FocalMAELoss(), FocalMSELoss(), MAEPearsonLoss(), GARLoss()),
+    *(PearsonLoss(), ConcordanceLoss(), NashSutcliffeLoss(), KlingGuptaLoss(), NormInNormLoss()),
+]
 
 
 @pytest.mark.parametrize("loss", PREDICTIONS, ids=lambda loss: type(loss).__name__)

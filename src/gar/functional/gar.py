@@ -53,8 +53,9 @@ from gar.validation import (
 if TYPE_CHECKING:
     from gar.distributed import ProcessGroup
 
-Component = Literal["mae", "diff", "diffnorm"]
+Component = Literal["mae", "diff", "diffnorm", "ccc", "nse", "kge"]
 COMPONENTS: tuple[Component, ...] = ("mae", "diff", "diffnorm")
+ALL_COMPONENTS: tuple[Component, ...] = (*COMPONENTS, "ccc", "nse", "kge")
 
 
 def gar_loss(
@@ -88,7 +89,8 @@ def gar_loss(
         target: labels of the same shape.
         alpha: how evenly the components are attended to: a number from 0 (only the largest) to ``math.inf`` (all alike), or
             a tensor with one value per model.
-        components: any of ``"mae"``, ``"diff"`` and ``"diffnorm"``.
+        components: any of ``"mae"``, ``"diff"`` and ``"diffnorm"``, and of the losses ``"ccc"`` (:func:`concordance_loss`),
+            ``"nse"`` (:func:`nash_sutcliffe_loss`) and ``"kge"`` (:func:`kling_gupta_loss`).
         weights: a positive factor for each component. ``(1, 0.5, 1)`` is what the authors' code does.
         form: ``"log"``, or ``"exp"`` for the power mean itself.
         pairs: ``"batch"`` pairs the rows of each target, ``"targets"`` the targets of each row.
@@ -145,10 +147,13 @@ class GARSettings:
     group_reduction: GroupReduction = "pooled"
     all_weights: Sequence[float] = field(init=False, repr=False, compare=False)
     """The weight of every component, 1 where none was given."""
+    has_closed_form: bool = field(init=False, repr=False, compare=False)
+    """True if the gradient of every component is known in closed form."""
 
     def __post_init__(self) -> None:
         components, weights = _checked_components(self.components, self.weights)
         object.__setattr__(self, "components", components)
+        object.__setattr__(self, "has_closed_form", set(components) <= set(COMPONENTS))
         object.__setattr__(self, "weights", weights)
         object.__setattr__(self, "all_weights", weights or (1.0,) * len(components))
         check_choice(self.form, ("log", "exp"), "form")
@@ -167,9 +172,9 @@ def _checked_components(
         raise InputError(f"components={components!r} is a string; write a tuple: components=({components!r},)")
     names = tuple(components)
     for name in names:
-        check_choice(name, COMPONENTS, "component")
+        check_choice(name, ALL_COMPONENTS, "component")
     if not names or len(set(names)) < len(names):
-        raise InputError(f"components={names!r}; expected one or more of {COMPONENTS}, each at most once")
+        raise InputError(f"components={names!r}; expected one or more of {ALL_COMPONENTS}, each at most once")
     if weights is None:
         return names, None
     if isinstance(weights, (float, int)):
@@ -200,9 +205,8 @@ def gar_with(
 
         return gar_over_group(loss, pred, process_group)  # type: ignore[no-any-return]
     check_tensor(pred, "pred")
-    if (
-        groups is not None or is_transformed() or needs_derivative(target, sample_weight, alpha)
-    ):  # the closed form gives the gradient by pred alone
+    # The closed form gives the gradient by pred alone.
+    if loss.by_moments or is_transformed() or needs_derivative(target, sample_weight, alpha):
         return loss.plain(pred)
     if torch.compiler.is_compiling():
         return loss.plain(pred) if is_exported() else loss.traced(pred)
@@ -218,9 +222,14 @@ class GARFunction(NamedTuple):
     sample_weight: Tensor | None = None
     mask: Tensor | None = None
     groups: Tensor | None = None
-    exchange_of: Callable[[Tensor], Any] | None = None
-    """For a batch that is spread over processes: from the labels that count, or from the numbers of groups, to the exchange."""
+    exchange_of: Callable[[Columns], Any] | None = None
+    """For a batch that is spread over processes: from the columns of this one to the exchange with the others."""
     ranks: int = 1
+
+    @property
+    def by_moments(self) -> bool:
+        """True if the loss is a formula over moments of groups, which autograd differentiates."""
+        return self.groups is not None or not self.settings.has_closed_form
 
     @in_full_precision
     def closed_form(self, pred: Tensor) -> Tensor:
@@ -229,13 +238,13 @@ class GARFunction(NamedTuple):
 
     def value_and_gradient(self, pred: Tensor) -> tuple[Tensor, Tensor]:
         """Return the loss of each model and its gradient by the predictions, without a graph."""
-        if self.groups is not None:
-            return self._grouped_value_and_gradient(pred)
+        if self.by_moments:
+            return self._differentiated(pred)
         columns = self._columns(pred, check_labels=False)  # a look at their mean, later, is enough
         alpha = self.alpha
         if isinstance(alpha, Tensor):
             alpha = per_model(alpha, columns.pred.shape[:-2], columns.pred, "alpha")
-        exchange = self.exchange_of and self.exchange_of(columns.target)
+        exchange = self.exchange_of and self.exchange_of(columns)
         if exchange is None and on_accelerator(pred):
             value, gradient = accelerated.value_and_gradient(columns, alpha, self.settings)
         elif exchange is None and single.suits(columns):
@@ -247,7 +256,7 @@ class GARFunction(NamedTuple):
         # all rows, so the ranks' parts must add up: sum = world size * mean.
         return value, gradient if self.ranks == 1 else gradient.mul_(self.ranks)
 
-    def _grouped_value_and_gradient(self, pred: Tensor) -> tuple[Tensor, Tensor]:
+    def _differentiated(self, pred: Tensor) -> tuple[Tensor, Tensor]:
         with torch.enable_grad():
             leaf = pred.detach().requires_grad_()
             value = self.plain(leaf)
@@ -280,16 +289,16 @@ class GARFunction(NamedTuple):
     @in_full_precision
     def components(self, pred: Tensor) -> list[Tensor]:
         """Return the components as they are before weights and eps."""
-        if self.exchange_of is None or self.groups is not None:
+        if self.exchange_of is None or self.by_moments:
             return self._mean_components(self._columns(pred))[0]
         columns = self._columns(pred, check_labels=False)
-        return joined_components(columns, self.settings, self.exchange_of(columns.target))
+        return joined_components(columns, self.settings, self.exchange_of(columns))
 
     def _mean_components(self, columns: Columns) -> tuple[list[Tensor], Tensor | None]:
         """Return the components of every model, and where no row counts; None if all do."""
         settings = self.settings
-        if columns.groups is not None:
-            exchange = self.exchange_of and self.exchange_of(columns.groups.index)
+        if self.by_moments:
+            exchange = self.exchange_of and self.exchange_of(columns)
             groups = GroupMoments(columns, settings.group_reduction, eps=settings.eps, exchange=exchange)
             return [self._grouped_component(name, groups) for name in settings.components], groups.is_empty()
         m = moments(columns)
@@ -300,9 +309,8 @@ class GARFunction(NamedTuple):
     def _grouped_component(self, name: Component, groups: GroupMoments) -> Tensor:
         if name == "mae":
             return groups.of_all_rows(mean_absolute_error)
-        return groups.mean(
-            lambda m, spreads: component(name, m, self.settings, spreads, TENSORS), undefined=float(name == "diffnorm")
-        )
+        undefined = 0.0 if name == "diff" else 1.0
+        return groups.mean(lambda m, spreads: component(name, m, self.settings, spreads, TENSORS), undefined=undefined)
 
     @in_full_precision
     def traced(self, pred: Tensor) -> Tensor:

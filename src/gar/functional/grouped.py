@@ -47,21 +47,22 @@ class GroupMoments:
         self._eps, self._unit = eps, rounding_unit(columns.pred)
         self._by_group = reduction == "mean" and columns.groups is not None
         if self._by_group or exchange is not None:
-            table = _differentiable(columns, _Rows.table, alone=exchange is None)
+            table = _differentiable(columns, _CentredRows.table, alone=exchange is None)
             table = table if exchange is None else exchange.merged(table)
             groups = Moments(*table.unbind(0))
             table = self._pooled(groups) if columns.groups is not None else torch.cat([table, table[:1]]).squeeze(-1)
         else:
             table = _differentiable(columns, lambda rows: rows.pooled(eps, self._unit))
         self._total, self._filled = Moments(*table.unbind(0)[:9]), table[9].detach() > 0
-        self._m = groups if self._by_group else self._total
-        self._spreads = spreads_of(self._m, eps=eps, unit=self._unit, xp=TENSORS)
+        self.moments = groups if self._by_group else self._total
+        self.spreads = spreads_of(self.moments, eps=eps, unit=self._unit, xp=TENSORS)
+        self._share = self._filled if columns.share is None else columns.share
 
     def mean(self, formula: Formula, *, undefined: float) -> Tensor:
         """Return a formula of the column, or its mean over the groups that count, if any does; averaged over columns: ``(...)``."""
-        values = formula(self._m, self._spreads)
+        values = formula(self.moments, self.spreads)
         if self._by_group:
-            counts = counting(self._m, self._eps, self._unit).to(values.dtype)
+            counts = counting(self.moments, self._eps, self._unit).to(values.dtype)
             total = counts.sum(-1)
             values = ((values * counts).sum(-1) / (total + (total == 0))).masked_fill(total == 0, undefined)
         return self._over_columns(values)
@@ -75,9 +76,9 @@ class GroupMoments:
         return ~self._filled.any(-1)
 
     def _over_columns(self, values: Tensor) -> Tensor:
-        filled = self._filled.to(values.dtype)
-        count = filled.sum(-1)
-        return (values * filled).sum(-1) / (count + (count == 0))
+        share = self._share.to(values.dtype)
+        count = share.sum(-1)
+        return (values * share).sum(-1) / (count + (count == 0))
 
     def _pooled(self, groups: Moments) -> Tensor:
         counts = counting(groups, self._eps, self._unit).to(groups.size.dtype)
@@ -108,7 +109,7 @@ def _pooled_table(
 
 
 def _differentiable(
-    columns: Columns, table_of: "Callable[[_Rows], tuple[Tensor, VectorJacobian]]", *, alone: bool = True
+    columns: Columns, table_of: "Callable[[_CentredRows], tuple[Tensor, VectorJacobian]]", *, alone: bool = True
 ) -> Tensor:
     """Return a table of moments: its derivative by predictions is a closed form, if these are all that it is differentiated by.
 
@@ -116,14 +117,16 @@ def _differentiable(
     """
 
     def plain(pred: Tensor) -> Tensor:
-        return table_of(_Rows(pred, columns, in_place=False))[0]
+        return table_of(_CentredRows(pred, columns, in_place=False))[0]
 
     if is_traced() or needs_derivative(columns.target, columns.weight):
         return plain(columns.pred)
-    return with_custom_backward(columns.pred, lambda pred: table_of(_Rows(pred, columns, in_place=True)), plain if alone else None)
+    return with_custom_backward(
+        columns.pred, lambda pred: table_of(_CentredRows(pred, columns, in_place=True)), plain if alone else None
+    )
 
 
-class _Rows:
+class _CentredRows:
     """Predictions and errors, ``(..., columns, n)``, each minus the mean of its group.
 
     Without a graph, ``in_place``, as little memory is taken as can be, since with a million rows fresh pages cost more than
@@ -154,7 +157,7 @@ class _Rows:
             return self._groups.sums(self._weight)
         if self._groups is ALL_ROWS:
             return pred.new_full((1,), pred.shape[-1])
-        return self._groups.sums(pred.new_ones(()).expand(self._groups.index.shape))
+        return self._groups.sums(pred.new_ones(()).expand(self._groups.codes.shape))
 
     def _of_rows(self, table: Tensor, out: Tensor | None = None) -> Tensor:
         """Return the values of the groups of rows; one value, of a column, stands for all its rows."""
@@ -165,7 +168,8 @@ class _Rows:
 
     def _total(self, one: Tensor, other: Tensor) -> Tensor:
         """Return the sum of products over all rows."""
-        return torch.linalg.vecdot(self._weighted(one), other)
+        total: Tensor = torch.linalg.vecdot(self._weighted(one), other)
+        return total
 
     def _products(self, one: Tensor, other: Tensor) -> Tensor:
         """Return the sum of products over the rows of every group."""
@@ -178,18 +182,20 @@ class _Rows:
     def table(self) -> tuple[Tensor, VectorJacobian]:
         """Return the moments of every group, ``(9, ..., columns, groups)``, and the way back.
 
-        Absolute errors are not of groups: each gets an equal part of their sum.
+        Absolute errors are not of groups: each gets a part of their sum by its size.
         """
         error, pred, shape = self._error, self._pred, self._mean_pred.shape
         sums = self._products(error, error), self._products(pred, pred), self._target_squares(), self._products(pred, error)
-        absolute = (self._absolute / max(shape[-1], 1)).unsqueeze(-1)
+        size = self._size.sum(-1, keepdim=True)
+        share = self._size.detach() / (size + (size == 0)).detach()
+        absolute = share * self._absolute.unsqueeze(-1)
         fields = (self._size, self._mean_pred, self._mean_target, self._mean_error, absolute, *sums)
         self._release()
 
         def vector_jacobian(outer: Tensor) -> Tensor:
             _, by_mean_pred, _, by_mean_error, by_absolute, *by_squares = outer.unbind(0)
             constant = (by_mean_pred + by_mean_error) / self._divisor
-            return self._gradient(by_absolute.mean(-1, keepdim=True), constant, *_factors(*by_squares))
+            return self._gradient((share * by_absolute).sum(-1, keepdim=True), constant, *_factors(*by_squares))
 
         return torch.stack([field.expand(shape) for field in fields]), vector_jacobian
 

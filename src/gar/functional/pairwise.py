@@ -1,6 +1,8 @@
 """The paper's two pairwise losses for every exponent p, without a matrix of pairs."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -44,9 +46,9 @@ def difference_loss(
     check_choice(group_reduction, ("pooled", "mean"), "group_reduction")
     columns = as_columns(pred, target, sample_weight=sample_weight, mask=mask, nan_policy=nan_policy, groups=groups)
     if p == 2:
-        return GroupMoments(columns, group_reduction, eps=_EPS).mean(lambda m, _: variance_of_errors(m), undefined=0.0)  # type: ignore[no-any-return]
-    pairs = _Pairs(columns, group_reduction, _EPS)
-    loss = pairs.over_groups(pairs.reduced(pairs.power_mean(columns.pred - columns.target, p) / p))
+        return GroupMoments(columns, group_reduction, eps=_EPS).mean(lambda m, _: variance_of_errors(m), undefined=0.0)
+    pairs = GroupPowers(columns, group_reduction, _EPS)
+    loss = pairs.over_groups(pairs.reduced(pairs.pair_power_mean(columns.pred - columns.target, p) / p))
     return columns.over_columns(loss).to(columns.pred.dtype)
 
 
@@ -84,17 +86,18 @@ def normalized_difference_loss(
     columns = as_columns(pred, target, sample_weight=sample_weight, mask=mask, nan_policy=nan_policy, groups=groups)
     if p == 2:
         m = GroupMoments(columns, group_reduction, eps=eps)
-        return m.mean(lambda m, spreads: one_minus_pearson(m, spreads, correction=correction, xp=TENSORS), undefined=1.0)  # type: ignore[no-any-return]
-    pairs = _Pairs(columns, group_reduction, eps)
-    scaled_pred, pred_spreads = pairs.normalised(columns.pred, p)
-    scaled_target, target_spreads = pairs.normalised(columns.target, p)
-    loss = pairs.reduced(pairs.power_mean(scaled_pred - scaled_target, p) / p)
+        return m.mean(lambda m, spreads: one_minus_pearson(m, spreads, correction=correction, xp=TENSORS), undefined=1.0)
+    pairs = GroupPowers(columns, group_reduction, eps)
+    scaled_pred, pred_spreads = pairs.normalised(columns.pred, p, pairs.pair_power_mean)
+    scaled_target, target_spreads = pairs.normalised(columns.target, p, pairs.pair_power_mean)
+    loss = pairs.reduced(pairs.pair_power_mean(scaled_pred - scaled_target, p) / p)
     loss = pairs.over_groups(torch.where(pred_spreads & target_spreads, loss, 2.0 / p), undefined=2.0 / p)
     return columns.over_columns(loss).to(columns.pred.dtype)
 
 
-class _Pairs:
-    """Sums over the pairs of every group, ``(..., columns, groups)``, in double precision; without groups a column is one."""
+class GroupPowers:
+    """Means of powers over the rows and the pairs of every group, ``(..., columns, groups)``, in double precision; without groups a
+    column is one."""
 
     def __init__(self, columns: Columns, reduction: GroupReduction, eps: float) -> None:
         weight = None if columns.weight is None else columns.weight.double()
@@ -104,13 +107,18 @@ class _Pairs:
         self._size = self._groups.sums(self._weight)
         self._counts = torch.ones_like(self._size)
         if columns.groups is not None:
-            power = self.power_mean(columns.target.detach(), 2) / 2
+            power = self.power_mean(columns.target.detach(), 2)
             self._counts = is_spread(power, self._mean(columns.target.detach().double()), eps, self._unit).double()
 
     def _mean(self, values: Tensor) -> Tensor:
         return self._groups.sums(self._weight * values) / (self._size + (self._size == 0))
 
-    def power_mean(self, values: Tensor, p: int) -> Tensor:
+    def power_mean(self, values: Tensor, p: float) -> Tensor:
+        """Return ``mean_i |x_i - m|^p`` of every group, with its mean ``m``."""
+        values = values.double()
+        return self._mean((values - self._groups.of_rows(self._mean(values))).abs() ** p)
+
+    def pair_power_mean(self, values: Tensor, p: int) -> Tensor:
         """Return ``mean_ij |x_i - x_j|^p`` of every group. Pairs of a row with itself count, as in the paper."""
         values = values.double()
         values = values - self._groups.of_rows(self._mean(values.detach()))  # differences do not notice, powers lose fewer digits
@@ -127,7 +135,7 @@ class _Pairs:
 
         Signs are counted by rank, and equal values count as 0, so that ties have no gradient.
         """
-        order, groups, same_group, same_value = _ascending(values.detach(), self._groups)
+        order, groups, same_group, same_value = ascending_in_groups(values.detach(), self._groups)
         values, weight = values.gather(-1, order), self._weight.gather(-1, order)
         total: Tensor | float = 0.0
         for k in range(p + 1):
@@ -151,9 +159,9 @@ class _Pairs:
         mean = (values * self._counts).sum(-1) / (count + (count == 0)) if self._by_group else values.squeeze(-1)
         return mean.where(count > 0, undefined)
 
-    def normalised(self, values: Tensor, p: int) -> tuple[Tensor, Tensor]:
-        """Return values over the p-norm of their pairwise differences, and whether that norm is above rounding."""
-        power, mean = self.reduced(self.power_mean(values, p)), self._mean(values.detach().double())
+    def normalised(self, values: Tensor, p: Any, power_mean: Callable[[Tensor, Any], Tensor]) -> tuple[Tensor, Tensor]:
+        """Return values over their p-norm, and whether that norm is above rounding."""
+        power, mean = self.reduced(power_mean(values, p)), self._mean(values.detach().double())
         level = mean.abs() if self._by_group else self.reduced(mean.square()).sqrt()
         floor = rounding_noise(level, self._unit, slack=TWICE_CENTRED).clamp(min=self._eps)
         spreads = ~(power.detach() <= floor**p)
@@ -161,15 +169,15 @@ class _Pairs:
         return values.double() / (norm if norm.shape[-1] == 1 else self._groups.of_rows(norm)), spreads
 
 
-def _ascending(values: Tensor, groups: Groups) -> tuple[Tensor, Groups, Order, Order]:
+def ascending_in_groups(values: Tensor, groups: Groups) -> tuple[Tensor, Groups, Order, Order]:
     """Return the order of rows by group, then by value, the groups in that order, and runs of one group and of one value."""
     order = values.argsort(-1)
     first = pad(torch.zeros_like(values[..., 1:], dtype=torch.bool), (1, 0), value=True)
     if groups is not ALL_ROWS:
-        index = groups.index.expand(values.shape)
+        index = groups.codes.expand(values.shape)
         order = order.gather(-1, index.gather(-1, order).argsort(dim=-1, stable=True))
         index = index.gather(-1, order)
-        first, groups = pad(index[..., 1:] != index[..., :-1], (1, 0), value=True), Groups(index, groups.count)
+        first, groups = pad(index[..., 1:] != index[..., :-1], (1, 0), value=True), Groups(index, groups.total)
     ranked = values.gather(-1, order)
     differs = pad(ranked[..., 1:] != ranked[..., :-1], (1, 0), value=True)
     return order, groups, Order(order, first, tied=True), Order(order, differs | first, tied=True)

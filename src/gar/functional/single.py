@@ -50,7 +50,8 @@ def _solve(f: np.ndarray, y: np.ndarray, alpha: float, settings: "GARSettings", 
         y -= m.mean_target
         e -= m.mean_error
         rest = _moments(f, y, e, absolute)
-        m = Moments(m.size, *(mean + more for mean, more in zip(m[1:4], rest[1:4], strict=True)), *rest[4:])
+        means = [mean + more for mean, more in zip(m[1:4], rest[1:4], strict=True)]
+        m = Moments._make([m.size, *means, *rest[4:]])
     if settings.nan_policy == "raise" and not math.isfinite(m.mean_target):
         check_labels(columns.target)
     value, (by_sign, by_error, by_pred) = solve_floats(m, alpha, settings, _unit(columns.pred.dtype))
