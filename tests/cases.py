@@ -261,6 +261,16 @@ CASES = [
         (1.0, 0.1, 10.0, 0.0, float("inf")),
         perfect=float(np.log(1e-7)),
     ),
+    Case(
+        "gar_of_columns",
+        lambda i, **kw: functional.gar_loss(i.pred, i.target, average="losses", **kw),
+        lambda i, value: slow.mean_over_targets(
+            lambda f, y: slow.gar(f[:, None], y[:, None], 1.0 if value is None else value), *i.numpy()[:2]
+        ),
+        "alpha",
+        (1.0, 0.1, 10.0, 0.0, float("inf")),
+        perfect=float(np.log(1e-7)),
+    ),
     *_agreement("pearson", functional.pearson_loss, slow.pearson),
     *_agreement("concordance", functional.concordance_loss, slow.concordance),
     *_agreement("nash_sutcliffe", functional.nash_sutcliffe_loss, slow.nash_sutcliffe),

@@ -5,7 +5,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from gar.functional.formulas import TENSORS, Moments, Spreads, concordance, kling_gupta, nash_sutcliffe, one_minus_pearson
-from gar.functional.grouped import GroupMoments
+from gar.functional.grouped import Formula, GroupMoments
 from gar.functional.pairwise import ascending_in_groups
 from gar.groups import ALL_ROWS
 from gar.validation import Columns, as_columns
@@ -39,13 +39,14 @@ def within_groups(
     columns = Columns(columns.pred.detach(), *columns[1:])
     ranked = Columns(_ranks(columns.pred, columns), _ranks(columns.target, columns), *columns[2:])
     of_values, of_ranks = (GroupMoments(one, "mean", eps=0.0) for one in (columns, ranked))
-    return {
-        "pearson": 1.0 - of_values.mean(_pearson, undefined=torch.nan),
-        "spearman": 1.0 - of_ranks.mean(_pearson, undefined=torch.nan),
-        "nash_sutcliffe": 1.0 - of_values.mean(lambda m, spreads: nash_sutcliffe(m, spreads, xp=TENSORS), undefined=torch.nan),
-        "kling_gupta": 1.0 - of_values.mean(lambda m, spreads: kling_gupta(m, spreads, xp=TENSORS), undefined=torch.nan),
-        "concordance": 1.0 - of_values.mean(lambda m, _: concordance(m, eps=0.0, xp=TENSORS), undefined=torch.nan),
+    formulas: dict[str, tuple[GroupMoments, Formula]] = {
+        "pearson": (of_values, _pearson),
+        "spearman": (of_ranks, _pearson),
+        "nash_sutcliffe": (of_values, lambda m, spreads: nash_sutcliffe(m, spreads, xp=TENSORS)),
+        "kling_gupta": (of_values, lambda m, spreads: kling_gupta(m, spreads, xp=TENSORS)),
+        "concordance": (of_values, lambda m, _: concordance(m, eps=0.0, xp=TENSORS)),
     }
+    return {name: 1.0 - m.over_columns(m.mean(formula, undefined=torch.nan)) for name, (m, formula) in formulas.items()}
 
 
 def _pearson(m: Moments, spreads: Spreads) -> Tensor:

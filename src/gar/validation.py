@@ -24,7 +24,7 @@ from gar.errors import InputError
 from gar.groups import Groups, numbered
 
 NanPolicy = Literal["raise", "omit", "propagate"]
-Pairs = Literal["batch", "targets"]
+Pairs = Literal["batch", "targets", "both"]
 
 FULL = (torch.float32, torch.float64)
 """Dtypes that losses are computed in."""

@@ -240,7 +240,7 @@ def _mean_of(
         m = GroupMoments(columns, group_reduction, eps=eps, exchange=exchange_of and exchange_of(columns))
         if check is not None:
             check(m)
-        return m.mean(formula, undefined=1.0)
+        return m.over_columns(m.mean(formula, undefined=1.0))
 
     if process_group is None:
         return value()

@@ -67,8 +67,11 @@ def _check_derivatives(*values: object) -> None:
 def _spread_over(group: "ProcessGroup", loss: GARFunction, agreement: Agreement) -> GARFunction:
     exchange_of: Any = partial(_SumExchange, agreement, loss.settings.nan_policy == "raise")
     if loss.by_moments:
-        if loss.settings.pairs == "targets":
-            raise InputError(f"pairs='targets' over processes takes the components {COMPONENTS}, not {loss.settings.components}")
+        if loss.settings.pairs != "batch":
+            raise InputError(
+                f"pairs={loss.settings.pairs!r} over processes is available as pairs='targets', with average='components' and "
+                f"components of {COMPONENTS}"
+            )
         exchange_of = partial(_GroupTables, agreement, group, loss.groups)
     return GARFunction(*loss[:6], exchange_of, world_size(group))
 

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 
 Component = Literal["mae", "diff", "diffnorm", "ccc", "nse", "kge"]
 COMPONENTS: tuple[Component, ...] = ("mae", "diff", "diffnorm")
+Average = Literal["components", "losses"]
 ALL_COMPONENTS: tuple[Component, ...] = (*COMPONENTS, "ccc", "nse", "kge")
 
 
@@ -71,6 +72,7 @@ def gar_loss(
     mask: Tensor | None = None,
     groups: Tensor | None = None,
     group_reduction: GroupReduction = "pooled",
+    average: Average = "components",
     nan_policy: NanPolicy = "raise",
     correction: int = 0,
     eps: float = 1e-7,
@@ -93,7 +95,8 @@ def gar_loss(
             ``"nse"`` (:func:`nash_sutcliffe_loss`) and ``"kge"`` (:func:`kling_gupta_loss`).
         weights: a positive factor for each component. ``(1, 0.5, 1)`` is what the authors' code does.
         form: ``"log"``, or ``"exp"`` for the power mean itself.
-        pairs: ``"batch"`` pairs the rows of each target, ``"targets"`` the targets of each row.
+        pairs: ``"batch"`` pairs the rows of each target, ``"targets"`` the targets of each row. ``"both"`` joins absolute errors
+            and the other components of both: five by default.
         sample_weight: how often each row counts: ``(..., batch)`` or one value per label.
         mask: True where a label counts, of the same shapes.
         groups: a whole number for every row, ``(batch,)`` or ``(..., batch)``: a day, a patient, a query. Only rows of the same
@@ -101,6 +104,8 @@ def gar_loss(
             has no differences and does not count.
         group_reduction: ``"pooled"`` takes the mean of its group off every prediction and label, and then the variance of errors
             and the correlation of all rows; ``"mean"`` takes both of each group, and their mean over groups.
+        average: ``"components"`` averages each component over targets, and joins the means once, as the paper does; ``"losses"``
+            joins the components of each target (with ``pairs="targets"`` of each row), and averages the losses.
         nan_policy: what a NaN label means: ``"raise"`` an error, ``"omit"`` it as missing, or ``"propagate"`` it unchecked. While
             tracing, and on an accelerator, where a look at the values would make every step wait, it makes the loss NaN.
         correction: 1 standardises by ``n - 1``, as the authors' code does.
@@ -128,6 +133,7 @@ def gar_loss(
         correction=correction,
         eps=eps,
         group_reduction=group_reduction,
+        average=average,
     )
     alpha = check_parameter(alpha, "alpha", open_end=False)
     return gar_with(settings, pred, target, alpha, sample_weight, mask, process_group, groups)
@@ -145,24 +151,38 @@ class GARSettings:
     correction: int = 0
     eps: float = 1e-7
     group_reduction: GroupReduction = "pooled"
+    average: Average = "components"
     all_weights: Sequence[float] = field(init=False, repr=False, compare=False)
-    """The weight of every component, 1 where none was given."""
+    """The weight of every component, 1 where none was given; with both kinds of pairs those along the targets again."""
     has_closed_form: bool = field(init=False, repr=False, compare=False)
     """True if the gradient of every component is known in closed form."""
 
     def __post_init__(self) -> None:
         components, weights = _checked_components(self.components, self.weights)
         object.__setattr__(self, "components", components)
-        object.__setattr__(self, "has_closed_form", set(components) <= set(COMPONENTS))
+        is_usual = self.pairs != "both" and self.average == "components"
+        object.__setattr__(self, "has_closed_form", is_usual and set(components) <= set(COMPONENTS))
         object.__setattr__(self, "weights", weights)
-        object.__setattr__(self, "all_weights", weights or (1.0,) * len(components))
+        every = weights or (1.0,) * len(components)
+        again = [weight for name, weight in zip(components, every, strict=True) if name != "mae"] if self.pairs == "both" else []
+        object.__setattr__(self, "all_weights", (*every, *again))
         check_choice(self.form, ("log", "exp"), "form")
-        check_choice(self.pairs, ("batch", "targets"), "pairs")
+        check_choice(self.pairs, ("batch", "targets", "both"), "pairs")
+        check_choice(self.average, ("components", "losses"), "average")
+        if self.pairs == "both" and self.average == "losses":
+            raise InputError("average='losses' is of columns or of rows; with pairs='both' use average='components'")
         check_nan_policy(self.nan_policy)
         check_choice(self.group_reduction, ("pooled", "mean"), "group_reduction")
         if self.correction not in (0, 1):
             raise InputError(f"correction={self.correction!r}; expected 0 (divide by n) or 1 (by n - 1)")
         object.__setattr__(self, "eps", check_eps(self.eps))
+
+    @property
+    def component_names(self) -> tuple[str, ...]:
+        """The name of every component; those along the targets are told apart where both kinds of pairs are joined."""
+        if self.pairs != "both":
+            return tuple(self.components)
+        return (*self.components, *(f"{name}_of_targets" for name in self.components if name != "mae"))
 
 
 def _checked_components(
@@ -263,7 +283,7 @@ class GARFunction(NamedTuple):
             (gradient,) = torch.autograd.grad(value.sum(), leaf)
         return value.detach(), gradient
 
-    def _columns(self, pred: Tensor, *, check_labels: bool = True) -> Columns:
+    def _columns(self, pred: Tensor, *, check_labels: bool = True, pairs: Literal["batch", "targets"] | None = None) -> Columns:
         settings = self.settings
         policy = settings.nan_policy if check_labels or settings.nan_policy == "omit" else "propagate"
         return as_columns(
@@ -272,41 +292,64 @@ class GARFunction(NamedTuple):
             sample_weight=self.sample_weight,
             mask=self.mask,
             nan_policy=policy,
-            pairs=settings.pairs,
-            groups=self.groups,
+            pairs=pairs or settings.pairs,
+            groups=None if pairs == "targets" and settings.pairs == "both" else self.groups,
         )
 
     @in_full_precision
     def plain(self, pred: Tensor) -> Tensor:
         """Evaluate the equations as differentiable operations, which vmap can map and a second derivative needs."""
-        columns = self._columns(pred)
-        components, is_empty = self._mean_components(columns)
-        logs = [value.log() for value in weighted_components(components, self.settings)]
-        value: Tensor = log_power_mean(logs, per_model(self.alpha, columns.pred.shape[:-2], columns.pred, "alpha"), xp=TENSORS)
-        value = value.exp() if self.settings.form == "exp" else value
+        if self.settings.average == "losses":
+            ((m, components),) = self._directions(pred)
+            alpha = per_model(self.alpha, pred.shape[:-2], components[0], "alpha")
+            value = m.over_columns(self._aggregated(components, alpha.unsqueeze(-1) if isinstance(alpha, Tensor) else alpha))
+            return value.masked_fill(m.is_empty(), 0.0)
+        components, is_empty = self._mean_components(pred)
+        value = self._aggregated(components, per_model(self.alpha, pred.shape[:-2], components[0], "alpha"))
         return value if is_empty is None else value.masked_fill(is_empty, 0.0)
+
+    def _aggregated(self, components: list[Tensor], alpha: float | Tensor) -> Tensor:
+        logs = [value.log() for value in weighted_components(components, self.settings)]
+        value: Tensor = log_power_mean(logs, alpha, xp=TENSORS)
+        return value.exp() if self.settings.form == "exp" else value
 
     @in_full_precision
     def components(self, pred: Tensor) -> list[Tensor]:
         """Return the components as they are before weights and eps."""
         if self.exchange_of is None or self.by_moments:
-            return self._mean_components(self._columns(pred))[0]
+            return self._mean_components(pred)[0]
         columns = self._columns(pred, check_labels=False)
         return joined_components(columns, self.settings, self.exchange_of(columns))
 
-    def _mean_components(self, columns: Columns) -> tuple[list[Tensor], Tensor | None]:
+    def _mean_components(self, pred: Tensor) -> tuple[list[Tensor], Tensor | None]:
         """Return the components of every model, and where no row counts; None if all do."""
         settings = self.settings
         if self.by_moments:
-            exchange = self.exchange_of and self.exchange_of(columns)
-            groups = GroupMoments(columns, settings.group_reduction, eps=settings.eps, exchange=exchange)
-            return [self._grouped_component(name, groups) for name in settings.components], groups.is_empty()
+            found = self._directions(pred)
+            return [m.over_columns(value) for m, values in found for value in values], found[0][0].is_empty()
+        columns = self._columns(pred)
         m = moments(columns)
         spreads = spreads_of(m, eps=settings.eps, unit=rounding_unit(columns.pred), xp=TENSORS)
         values = [columns.over_columns(value) for value in column_components(m, settings, spreads, TENSORS)]
         return values, None if columns.weight is None else ~(columns.weight > 0).any(-1).any(-1)
 
-    def _grouped_component(self, name: Component, groups: GroupMoments) -> Tensor:
+    def _directions(self, pred: Tensor) -> list[tuple[GroupMoments, list[Tensor]]]:
+        """Return moments along the batch, along the targets or both, each with its components ``(..., columns)``."""
+        settings = self.settings
+        first = "batch" if settings.pairs == "both" else settings.pairs
+        found = [self._group_moments(self._columns(pred, pairs=first))]
+        names = [list(settings.components)]
+        if settings.pairs == "both":  # absolute errors know no direction
+            targets = self._columns(pred, pairs="targets", check_labels=False)
+            found.append(GroupMoments(targets, "pooled", eps=settings.eps))
+            names.append([name for name in settings.components if name != "mae"])
+        return [(m, [self._component(name, m) for name in some]) for m, some in zip(found, names, strict=True)]
+
+    def _group_moments(self, columns: Columns) -> GroupMoments:
+        exchange = self.exchange_of and self.exchange_of(columns)
+        return GroupMoments(columns, self.settings.group_reduction, eps=self.settings.eps, exchange=exchange)
+
+    def _component(self, name: Component, groups: GroupMoments) -> Tensor:
         if name == "mae":
             return groups.of_all_rows(mean_absolute_error)
         undefined = 0.0 if name == "diff" else 1.0

@@ -59,23 +59,24 @@ class GroupMoments:
         self._share = self._filled if columns.share is None else columns.share
 
     def mean(self, formula: Formula, *, undefined: float) -> Tensor:
-        """Return a formula of the column, or its mean over the groups that count, if any does; averaged over columns: ``(...)``."""
+        """Return a formula of the column, or its mean over the groups that count, if any does: ``(..., columns)``."""
         values = formula(self.moments, self.spreads)
         if self._by_group:
             counts = counting(self.moments, self._eps, self._unit).to(values.dtype)
             total = counts.sum(-1)
             values = ((values * counts).sum(-1) / (total + (total == 0))).masked_fill(total == 0, undefined)
-        return self._over_columns(values)
+        return values
 
     def of_all_rows(self, formula: Callable[[Moments], Tensor]) -> Tensor:
-        """Return a formula of the column whatever its groups; averaged over columns: ``(...)``."""
-        return self._over_columns(formula(self._total))
+        """Return a formula of the column whatever its groups: ``(..., columns)``."""
+        return formula(self._total)
 
     def is_empty(self) -> Tensor:
         """Return True for models without a row that counts."""
         return ~self._filled.any(-1)
 
-    def _over_columns(self, values: Tensor) -> Tensor:
+    def over_columns(self, values: Tensor) -> Tensor:
+        """Return the mean over columns that have rows: ``(..., columns)`` to ``(...)``."""
         share = self._share.to(values.dtype)
         count = share.sum(-1)
         return (values * share).sum(-1) / (count + (count == 0))

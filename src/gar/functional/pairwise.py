@@ -46,7 +46,8 @@ def difference_loss(
     check_choice(group_reduction, ("pooled", "mean"), "group_reduction")
     columns = as_columns(pred, target, sample_weight=sample_weight, mask=mask, nan_policy=nan_policy, groups=groups)
     if p == 2:
-        return GroupMoments(columns, group_reduction, eps=_EPS).mean(lambda m, _: variance_of_errors(m), undefined=0.0)
+        m = GroupMoments(columns, group_reduction, eps=_EPS)
+        return m.over_columns(m.mean(lambda m, _: variance_of_errors(m), undefined=0.0))
     pairs = GroupPowers(columns, group_reduction, _EPS)
     loss = pairs.over_groups(pairs.reduced(pairs.pair_power_mean(columns.pred - columns.target, p) / p))
     return columns.over_columns(loss).to(columns.pred.dtype)
@@ -86,7 +87,8 @@ def normalized_difference_loss(
     columns = as_columns(pred, target, sample_weight=sample_weight, mask=mask, nan_policy=nan_policy, groups=groups)
     if p == 2:
         m = GroupMoments(columns, group_reduction, eps=eps)
-        return m.mean(lambda m, spreads: one_minus_pearson(m, spreads, correction=correction, xp=TENSORS), undefined=1.0)
+        values = m.mean(lambda m, spreads: one_minus_pearson(m, spreads, correction=correction, xp=TENSORS), undefined=1.0)
+        return m.over_columns(values)
     pairs = GroupPowers(columns, group_reduction, eps)
     scaled_pred, pred_spreads = pairs.normalised(columns.pred, p, pairs.pair_power_mean)
     scaled_target, target_spreads = pairs.normalised(columns.target, p, pairs.pair_power_mean)

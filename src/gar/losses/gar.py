@@ -8,7 +8,7 @@ from torch import Tensor
 
 from gar.errors import InputError
 from gar.functional.aggregation import Form
-from gar.functional.gar import COMPONENTS, Component, GARFunction, GARSettings, gar_with
+from gar.functional.gar import COMPONENTS, Average, Component, GARFunction, GARSettings, gar_with
 from gar.functional.grouped import GroupReduction
 from gar.losses.base import RegressionLoss
 from gar.validation import NanPolicy, Pairs, in_full_precision, tuned_parameter
@@ -47,6 +47,7 @@ class GARLoss(RegressionLoss):
         process_group: "ProcessGroup | None" = None,
         correction: int = 0,
         group_reduction: GroupReduction = "pooled",
+        average: Average = "components",
     ) -> None:
         super().__init__()
         self.settings = GARSettings(
@@ -58,6 +59,7 @@ class GARLoss(RegressionLoss):
             correction=correction,
             eps=eps,
             group_reduction=group_reduction,
+            average=average,
         )
         self.alpha = tuned_parameter(alpha, "alpha", open_end=False)
         self.process_group = process_group
@@ -126,4 +128,4 @@ class GARLoss(RegressionLoss):
             from gar.functional.exchange import gar_components_over_group
 
             values = gar_components_over_group(loss, pred, self.process_group)
-        return dict(zip(self.settings.components, values, strict=True))
+        return dict(zip(self.settings.component_names, values, strict=True))
