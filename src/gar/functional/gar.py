@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from gar.errors import InputError
-from gar.functional import accelerated, single
+from gar.functional import accelerated, pooled, single
 from gar.functional.aggregation import Form
 from gar.functional.custom_backward import with_custom_backward
 from gar.functional.formulas import (
@@ -225,12 +225,11 @@ def gar_with(
 
         return gar_over_group(loss, pred, process_group)  # type: ignore[no-any-return]
     check_tensor(pred, "pred")
-    # The closed form gives the gradient by pred alone.
-    if loss.by_moments or is_transformed() or needs_derivative(target, sample_weight, alpha):
+    if is_transformed() or needs_derivative(target, sample_weight, alpha):  # the closed form gives the gradient by pred alone
         return loss.plain(pred)
     if torch.compiler.is_compiling():
-        return loss.plain(pred) if is_exported() else loss.traced(pred)
-    return loss.closed_form(pred)
+        return loss.plain(pred) if loss.by_moments or is_exported() else loss.traced(pred)
+    return loss.plain(pred) if loss.by_moments and not loss.is_pooled(pred) else loss.closed_form(pred)
 
 
 class GARFunction(NamedTuple):
@@ -251,6 +250,12 @@ class GARFunction(NamedTuple):
         """True if the loss is a formula over moments of groups, which autograd differentiates."""
         return self.groups is not None or not self.settings.has_closed_form
 
+    def is_pooled(self, pred: Tensor) -> bool:
+        """Return True if groups are pooled on the CPU: that has a closed form too, in :mod:`gar.functional.pooled`."""
+        settings = self.settings
+        closed = self.groups is not None and settings.has_closed_form and settings.group_reduction == "pooled"
+        return closed and self.exchange_of is None and not on_accelerator(pred)
+
     @in_full_precision
     def closed_form(self, pred: Tensor) -> Tensor:
         """Evaluate the closed form: the quick path of eager mode."""
@@ -258,14 +263,16 @@ class GARFunction(NamedTuple):
 
     def value_and_gradient(self, pred: Tensor) -> tuple[Tensor, Tensor]:
         """Return the loss of each model and its gradient by the predictions, without a graph."""
-        if self.by_moments:
+        if self.by_moments and not self.is_pooled(pred):
             return self._differentiated(pred)
         columns = self._columns(pred, check_labels=False)  # a look at their mean, later, is enough
         alpha = self.alpha
         if isinstance(alpha, Tensor):
             alpha = per_model(alpha, columns.pred.shape[:-2], columns.pred, "alpha")
         exchange = self.exchange_of and self.exchange_of(columns)
-        if exchange is None and on_accelerator(pred):
+        if columns.groups is not None:
+            value, gradient = pooled.value_and_gradient(columns, alpha, self.settings)
+        elif exchange is None and on_accelerator(pred):
             value, gradient = accelerated.value_and_gradient(columns, alpha, self.settings)
         elif exchange is None and single.suits(columns):
             value, gradient = single.value_and_gradient(columns, float(alpha), self.settings)

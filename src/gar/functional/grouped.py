@@ -16,7 +16,15 @@ import torch
 from torch import Tensor
 
 from gar.functional.custom_backward import VectorJacobian, with_custom_backward
-from gar.functional.formulas import TENSORS, TWICE_CENTRED, Moments, Spreads, is_spread, rounding_noise, spreads_of
+from gar.functional.formulas import (
+    TENSORS,
+    TWICE_CENTRED,
+    Moments,
+    Spreads,
+    is_spread,
+    rounding_noise,
+    spreads_of,
+)
 from gar.functional.moments import rounding_unit
 from gar.groups import ALL_ROWS
 from gar.validation import Columns, can_be_read, is_traced, needs_derivative
@@ -84,7 +92,7 @@ class GroupMoments:
     def _pooled(self, groups: Moments) -> Tensor:
         counts = counting(groups, self._eps, self._unit).to(groups.size.dtype)
         sums = [(counts * one).sum(-1) for one in (groups.size, *groups[5:])]
-        return _pooled_table(groups, groups.absolute.sum(-1), *sums, unit=self._unit)
+        return pooled_table(groups, groups.absolute.sum(-1), *sums, unit=self._unit)
 
 
 def counting(groups: Moments, eps: float, unit: float) -> Tensor:
@@ -93,7 +101,7 @@ def counting(groups: Moments, eps: float, unit: float) -> Tensor:
     return is_spread(groups.target.detach() / size, groups.mean_target.detach(), eps, unit)  # type: ignore[no-any-return]
 
 
-def _pooled_table(
+def pooled_table(
     groups: Moments, absolute: Tensor, paired: Tensor, error: Tensor, pred: Tensor, target: Tensor, cross: Tensor, *, unit: float
 ) -> Tensor:
     """Return the moments of a column from sums over its groups, ``(9, ..., columns)``, and as a tenth field its size.
@@ -118,39 +126,32 @@ def _differentiable(
     """
 
     def plain(pred: Tensor) -> Tensor:
-        return table_of(_CentredRows(pred, columns, in_place=False))[0]
+        return table_of(_CentredRows(pred, columns))[0]
 
     if is_traced() or needs_derivative(columns.target, columns.weight):
         return plain(columns.pred)
-    return with_custom_backward(
-        columns.pred, lambda pred: table_of(_CentredRows(pred, columns, in_place=True)), plain if alone else None
-    )
+    return with_custom_backward(columns.pred, lambda pred: table_of(_CentredRows(pred, columns)), plain if alone else None)
 
 
 class _CentredRows:
-    """Predictions and errors, ``(..., columns, n)``, each minus the mean of its group.
+    """Predictions and errors, ``(..., columns, n)``, each minus the mean of its group."""
 
-    Without a graph, ``in_place``, as little memory is taken as can be, since with a million rows fresh pages cost more than
-    arithmetic: nothing of that size is kept for the backward pass.
-    """
-
-    def __init__(self, pred: Tensor, columns: Columns, *, in_place: bool) -> None:
+    def __init__(self, pred: Tensor, columns: Columns) -> None:
         self._columns, self._weight, self._groups = columns, columns.weight, columns.groups or ALL_ROWS
         self._size = self._sizes(pred)
         self._divisor = self._size + (self._size == 0)
         error = pred - columns.target
-        self._scratch = torch.empty_like(error) if in_place else None
-        self._absolute = columns.total(torch.abs(error, out=self._scratch))
-        self._shifts = [columns.mean(values.detach()).unsqueeze(-1) for values in (error, pred)]
-        error = torch.sub(error, self._shifts[0], out=error if in_place else None)
-        pred = pred - self._shifts[1]
-        self._means = [self._groups.sums(self._weighted(values)) / self._divisor for values in (error, pred)]
-        self._error, self._pred = (
-            torch.sub(values, self._of_rows(mean, self._scratch), out=values if in_place else None)
-            for values, mean in zip((error, pred), self._means, strict=True)
-        )
-        self._mean_error, self._mean_pred = (shift + mean for shift, mean in zip(self._shifts, self._means, strict=True))
-        self._mean_target = self._mean_pred - self._mean_error
+        self._absolute = columns.total(error.abs())
+        self._error, self._mean_error = self._centred(error)
+        self._pred, self._mean_pred = self._centred(pred)
+        self._sign, self._mean_target = error.detach().sign(), self._mean_pred - self._mean_error
+
+    def _centred(self, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Return values minus the mean of their group, and that mean."""
+        shift = self._columns.mean(values.detach()).unsqueeze(-1)  # it goes first, so that large offsets do not cancel
+        shifted = values - shift
+        mean = self._groups.sums(self._weighted(shifted)) / self._divisor
+        return shifted - self._of_rows(mean), shift + mean
 
     def _sizes(self, pred: Tensor) -> Tensor:
         """Return the number of rows in every group, ``(..., groups)``, counted with their weights."""
@@ -158,14 +159,14 @@ class _CentredRows:
             return self._groups.sums(self._weight)
         if self._groups is ALL_ROWS:
             return pred.new_full((1,), pred.shape[-1])
-        return self._groups.sums(pred.new_ones(()).expand(self._groups.codes.shape))
+        return self._groups.sizes(pred)
 
-    def _of_rows(self, table: Tensor, out: Tensor | None = None) -> Tensor:
+    def _of_rows(self, table: Tensor) -> Tensor:
         """Return the values of the groups of rows; one value, of a column, stands for all its rows."""
-        return table if table.shape[-1] == 1 else self._groups.of_rows(table, out)
+        return table if table.shape[-1] == 1 else self._groups.of_rows(table)
 
     def _weighted(self, values: Tensor) -> Tensor:
-        return values if self._weight is None else torch.mul(values, self._weight, out=self._scratch)
+        return values if self._weight is None else values * self._weight
 
     def _total(self, one: Tensor, other: Tensor) -> Tensor:
         """Return the sum of products over all rows."""
@@ -174,10 +175,10 @@ class _CentredRows:
 
     def _products(self, one: Tensor, other: Tensor) -> Tensor:
         """Return the sum of products over the rows of every group."""
-        return self._groups.sums(self._weighted(torch.mul(one, other, out=self._scratch)))
+        return self._groups.sums(self._weighted(one * other))
 
     def _target_squares(self) -> Tensor:
-        target = torch.sub(self._pred, self._error, out=self._scratch)
+        target = self._pred - self._error
         return self._products(target, target)
 
     def table(self) -> tuple[Tensor, VectorJacobian]:
@@ -191,7 +192,6 @@ class _CentredRows:
         share = self._size.detach() / (size + (size == 0)).detach()
         absolute = share * self._absolute.unsqueeze(-1)
         fields = (self._size, self._mean_pred, self._mean_target, self._mean_error, absolute, *sums)
-        self._release()
 
         def vector_jacobian(outer: Tensor) -> Tensor:
             _, by_mean_pred, _, by_mean_error, by_absolute, *by_squares = outer.unbind(0)
@@ -201,7 +201,7 @@ class _CentredRows:
         return torch.stack([field.expand(shape) for field in fields]), vector_jacobian
 
     def pooled(self, eps: float, unit: float) -> tuple[Tensor, VectorJacobian]:
-        """Return the table of :func:`_pooled_table`, and the way back."""
+        """Return the table of :func:`pooled_table`, and the way back."""
         squares = self._target_squares()
         groups = Moments(self._size, self._mean_pred, self._mean_target, self._mean_error, *[squares] * 5)
         counts = None if self._groups is ALL_ROWS else self._counts(groups, eps, unit)
@@ -211,8 +211,7 @@ class _CentredRows:
             error, pred = keep * error, keep * pred
             paired, target_square = (counts * self._size).sum(-1), (counts * squares).sum(-1)
         sums = self._total(error, error), self._total(pred, pred), target_square, self._total(pred, error)
-        table = _pooled_table(groups, self._absolute, paired.expand(target_square.shape), *sums, unit=unit)
-        self._release()
+        table = pooled_table(groups, self._absolute, paired.expand(target_square.shape), *sums, unit=unit)
 
         def vector_jacobian(outer: Tensor) -> Tensor:
             _, by_mean_pred, _, by_mean_error, by_absolute, by_error, by_pred, *rest, _ = outer.unsqueeze(-1).unbind(0)
@@ -229,21 +228,11 @@ class _CentredRows:
         all_count = can_be_read(counts) and bool((counts | (self._size == 0)).all())
         return None if all_count else counts.to(groups.size.dtype)
 
-    def _release(self) -> None:
-        if self._scratch is not None:
-            del self._error, self._pred
-            self._scratch = None
-
     def _gradient(self, by_sign: Tensor, constant: Tensor, by_error: Tensor, by_pred: Tensor) -> Tensor:
         """Return the gradient by the predictions, from factors of columns, ``(..., 1)``, or of groups."""
-        pred, target = self._columns.pred.detach(), self._columns.target
-        values = pred - target
-        gradient = values.sign().mul_(by_sign)
-        gradient.addcmul_(values.sub_(self._shifts[0]), self._of_rows(by_error))
-        gradient.addcmul_(torch.sub(pred, self._shifts[1], out=values), self._of_rows(by_pred))
-        constant = constant - by_error * self._means[0] - by_pred * self._means[1]
-        gradient.add_(self._of_rows(constant, values))
-        return gradient if self._weight is None else gradient.mul_(self._weight)
+        gradient = torch.addcmul(self._of_rows(constant), self._error, self._of_rows(by_error))
+        gradient = gradient.addcmul_(self._pred, self._of_rows(by_pred)).addcmul_(self._sign, by_sign)
+        return self._weighted(gradient)
 
 
 def _factors(by_error: Tensor, by_pred: Tensor, _: Tensor, by_cross: Tensor) -> tuple[Tensor, Tensor]:
