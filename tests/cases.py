@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 from unittest import mock
 
@@ -87,6 +88,66 @@ def _pairwise(name: str, p: int) -> Case:
         "normalized": (functional.normalized_difference_loss, slow.normalized_difference),
     }[name]
     return Case(f"{name}_p{p}", _on_pred(function), _columns(reference, p=p), options={"p": p})
+
+
+def groups_of(inputs: Inputs) -> Tensor:
+    """Groups that go with their rows wherever these go: by the sign of the first feature."""
+    return 40 * (inputs.features[..., 0] > 0).long() - 7
+
+
+def _in_groups(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    return lambda i, **kw: function(i.pred, i.target, groups=groups_of(i), **kw)
+
+
+def _grouped_gar(reduction: str) -> Case:
+    return Case(
+        f"gar_{reduction}_groups",
+        _in_groups(functional.gar_loss),
+        lambda i, value: slow.gar_in_groups(*i.numpy()[:2], groups_of(i).numpy(), 1.0 if value is None else value, reduction),
+        "alpha",
+        (1.0, 0.1, 10.0, 0.0, float("inf")),
+        perfect=None,  # 1 - rho is 1 where no group has two rows
+        options={"group_reduction": reduction},
+    )
+
+
+def _grouped_pairwise(name: str, p: int, reduction: str) -> Case:
+    function = {"difference": functional.difference_loss, "normalized": functional.normalized_difference_loss}[name]
+
+    def reference(i: Inputs, _: float | None) -> float:
+        groups = groups_of(i).numpy()
+        of_column = lambda f, y: slow.in_groups(f, y, groups, p, reduction, name == "normalized")  # noqa: E731
+        return slow.mean_over_targets(of_column, *i.numpy()[:2])
+
+    options = {"p": p, "group_reduction": reduction}
+    return Case(f"{name}_p{p}_{reduction}_groups", _in_groups(function), reference, perfect=None, options=options)
+
+
+def _agreement(name: str, function: Callable[..., Tensor], of_column: Callable[[Any, Any], float], **options: Any) -> list[Case]:
+    """A loss of agreement as it is, and its mean over groups."""
+
+    def in_groups(i: Inputs, _: float | None) -> float:
+        groups, undefined = groups_of(i).numpy(), 2.0 / options.get("p", 2.0)
+        per_column = lambda f, y: slow.mean_over_groups(of_column, f, y, groups, undefined)  # noqa: E731
+        return slow.mean_over_targets(per_column, *i.numpy()[:2])
+
+    plain = Case(name, _on_pred(function), lambda i, _: slow.mean_over_targets(of_column, *i.numpy()[:2]), options=options)
+    grouped = {**options, "group_reduction": "mean"}
+    return [plain, Case(f"{name}_of_groups", _in_groups(function), in_groups, perfect=None, options=grouped)]
+
+
+def _away_from_zero(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Kling-Gupta of labels whose mean is far from 0."""
+
+    def shifted(pred: Tensor, target: Tensor, **options: Any) -> Tensor:
+        dtype = torch.promote_types(pred.dtype, torch.float32)
+        return function(pred.to(dtype) + 1000.0, target.to(dtype) + 1000.0, **options)
+
+    return shifted
+
+
+def _shifted_kling_gupta(f: np.ndarray, y: np.ndarray, variant: str) -> float:
+    return slow.kling_gupta(f + 1000.0, y + 1000.0, variant, "ratio")
 
 
 def _focal(name: str, power: int, activation: str, gamma: float) -> Case:
@@ -192,5 +253,60 @@ CASES = [
         for balance in ("text", "code")
     ),
     *(_pairwise(name, p) for name in ("difference", "normalized") for p in range(1, 7)),
+    Case(
+        "gar_of_agreement",
+        lambda i, **kw: functional.gar_loss(i.pred, i.target, components=("mae", "ccc", "nse"), **kw),
+        lambda i, value: slow.gar_of_agreement(*i.numpy()[:2], 1.0 if value is None else value),
+        "alpha",
+        (1.0, 0.1, 10.0, 0.0, float("inf")),
+        perfect=float(np.log(1e-7)),
+    ),
+    Case(
+        "gar_of_columns",
+        lambda i, **kw: functional.gar_loss(i.pred, i.target, average="losses", **kw),
+        lambda i, value: slow.mean_over_targets(
+            lambda f, y: slow.gar(f[:, None], y[:, None], 1.0 if value is None else value), *i.numpy()[:2]
+        ),
+        "alpha",
+        (1.0, 0.1, 10.0, 0.0, float("inf")),
+        perfect=float(np.log(1e-7)),
+    ),
+    *_agreement("pearson", functional.pearson_loss, slow.pearson),
+    *_agreement("concordance", functional.concordance_loss, slow.concordance),
+    *_agreement("nash_sutcliffe", functional.nash_sutcliffe_loss, slow.nash_sutcliffe),
+    *_agreement(
+        "kling_gupta",
+        functional.kling_gupta_loss,
+        lambda f, y: slow.kling_gupta(f, y, "2009", "deviation"),
+        level="deviation",
+    ),
+    *(
+        case
+        for variant in ("2009", "2012")
+        for case in _agreement(
+            f"kling_gupta_{variant}",
+            _away_from_zero(functional.kling_gupta_loss),
+            partial(_shifted_kling_gupta, variant=variant),
+            variant=variant,
+        )
+    ),
+    *(
+        case
+        for p, q in ((1.0, 2.0), (2.0, 2.0), (1.5, 3.0))
+        for case in _agreement(
+            f"norm_in_norm_{p:g}_{q:g}",
+            functional.norm_in_norm_loss,
+            partial(slow.norm_in_norm, p=p, q=q),
+            p=p,
+            q=q,
+        )
+    ),
+    *(_grouped_gar(reduction) for reduction in ("pooled", "mean")),
+    *(
+        _grouped_pairwise(name, p, reduction)
+        for name in ("difference", "normalized")
+        for p in (1, 2, 4)
+        for reduction in ("pooled", "mean")
+    ),
 ]
 BY_NAME = {case.name: case for case in CASES}

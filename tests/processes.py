@@ -12,6 +12,8 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from gar.errors import InputError
+
 PATIENCE = 120.0
 
 
@@ -68,6 +70,15 @@ def _serve(rank: int, world: int, store: str, tasks: Any, results: Any) -> None:
             results.put((rank, None, traceback.format_exc()))
     gc.collect()  # networks go before their group: see examples/ddp_torchrun.py
     dist.destroy_process_group()
+
+
+def refusal(call: Callable[[], object]) -> str:
+    """Return the message of the error that a call raises."""
+    try:
+        value = call()
+    except InputError as error:
+        return str(error)
+    return f"no error: {value}"
 
 
 class Traffic(TorchDispatchMode):

@@ -69,6 +69,76 @@ def gar(pred: Array, target: Array, alpha: float, eps: float = 1e-7) -> float:
     return math.log(power_mean([c + eps for c in components], alpha))
 
 
+def in_groups(f: Array, y: Array, groups: Array, p: int, reduction: str, normalized: bool) -> float:
+    """Both pairwise losses over the pairs of every group that has two labels."""
+    pairs = []
+    for group in sorted(set(groups.tolist())):
+        rows = np.flatnonzero(groups == group)
+        if len(set(y[rows])) > 1:
+            df = np.array([f[i] - f[j] for i in rows for j in rows])
+            dy = np.array([y[i] - y[j] for i in rows for j in rows])
+            pairs.append((df, dy, len(rows)))
+    if not pairs:
+        return 2 / p if normalized else 0.0
+
+    def power(d: Array) -> float:
+        return float((np.abs(d) ** p).sum())
+
+    if reduction == "mean":
+        scaled = [(df / power(df) ** (1 / p), dy / power(dy) ** (1 / p), 1) if normalized else (df, dy, n) for df, dy, n in pairs]
+        return float(np.mean([power(df - dy) / n**2 / p for df, dy, n in scaled]))
+    rows_that_count = sum(n for *_, n in pairs)
+    u = v = 1.0
+    if normalized:
+        u = (sum(power(df) / n for df, _, n in pairs) / rows_that_count) ** (1 / p)
+        v = (sum(power(dy) / n for _, dy, n in pairs) / rows_that_count) ** (1 / p)
+    return sum(power(df / u - dy / v) / n for df, dy, n in pairs) / rows_that_count / p
+
+
+def gar_in_groups(pred: Array, target: Array, groups: Array, alpha: float, reduction: str, eps: float = 1e-7) -> float:
+    components = [mean_over_targets(mae, pred, target)]
+    components.append(mean_over_targets(lambda f, y: in_groups(f, y, groups, 2, reduction, False), pred, target))
+    components.append(mean_over_targets(lambda f, y: in_groups(f, y, groups, 2, reduction, True), pred, target))
+    return math.log(power_mean([c + eps for c in components], alpha))
+
+
+def pearson(f: Array, y: Array) -> float:
+    return float(1 - np.corrcoef(f, y)[0, 1])
+
+
+def concordance(f: Array, y: Array) -> float:
+    covariance = np.mean((f - f.mean()) * (y - y.mean()))
+    return float(1 - 2 * covariance / (f.var() + y.var() + (f.mean() - y.mean()) ** 2))
+
+
+def nash_sutcliffe(f: Array, y: Array) -> float:
+    return mse(f, y) / float(y.var())
+
+
+def kling_gupta(f: Array, y: Array, variant: str, level: str) -> float:
+    scale = f.std() / y.std()
+    if variant == "2012":
+        scale = (f.std() / f.mean()) / (y.std() / y.mean())
+    shift = (f.mean() - y.mean()) / y.std() if level == "deviation" else f.mean() / y.mean() - 1
+    return math.sqrt(pearson(f, y) ** 2 + (scale - 1) ** 2 + shift**2)
+
+
+def gar_of_agreement(pred: Array, target: Array, alpha: float, eps: float = 1e-7) -> float:
+    components = [mean_over_targets(one, pred, target) for one in (mae, concordance, nash_sutcliffe)]
+    return math.log(power_mean([c + eps for c in components], alpha))
+
+
+def norm_in_norm(f: Array, y: Array, p: float, q: float) -> float:
+    u, v = ((x - x.mean()) / np.mean(np.abs(x - x.mean()) ** q) ** (1 / q) for x in (f, y))
+    return float(np.mean(np.abs(u - v) ** p) / p)
+
+
+def mean_over_groups(per_column: Callable[[Array, Array], float], f: Array, y: Array, groups: Array, undefined: float) -> float:
+    rows = [np.flatnonzero(groups == group) for group in sorted(set(groups.tolist()))]
+    values = [per_column(f[one], y[one]) for one in rows if len(set(y[one])) > 1]
+    return float(np.mean(values)) if values else undefined
+
+
 def mae_pearson(pred: Array, target: Array, balance: str) -> float:
     distance = mean_over_targets(lambda f, y: normalized_difference(f, y, 2), pred, target)
     b = 1 - distance if balance == "text" else 1 - distance / 2

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from gar import ConRLoss, GARLoss, RankNContrastLoss, RankSimLoss
 from gar.accumulation import WholeBatch, backward_in_parts
 from gar.errors import InputError
+from gar.functional.grouped import GroupReduction
 
 ROWS = 150
 
@@ -42,6 +43,18 @@ LOSSES: dict[str, Callable[..., Tensor]] = {
 def batch() -> tuple[Tensor, Tensor, dict[str, Tensor]]:
     x, y = torch.randn(ROWS, 5, dtype=torch.float64), torch.randn(ROWS, 2, dtype=torch.float64)
     return x, y, {"sample_weight": torch.rand(ROWS, dtype=torch.float64), "mask": torch.rand(ROWS) > 0.3}
+
+
+@pytest.mark.parametrize("reduction", ["pooled", "mean"])
+def test_groups_may_lie_in_several_parts(reduction: GroupReduction) -> None:
+    net, (x, y, options), groups = Net().double(), batch(), torch.randint(4, (ROWS,))
+    loss = GARLoss(0.5, group_reduction=reduction)
+    whole = loss(net(x)[0], y, groups=groups, **options)
+    whole.backward()
+    expected = gradients(net)
+    value = backward_in_parts(net, lambda out, y, **more: loss(out[0], y, **more), x, y, size=7, groups=groups, **options)
+    torch.testing.assert_close(value, whole.detach())
+    torch.testing.assert_close(gradients(net), expected)
 
 
 def gradients(net: nn.Module) -> Tensor:

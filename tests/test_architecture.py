@@ -17,11 +17,11 @@ SOURCE = Path(gar.__file__).parent
 PAPER = SOURCE.parents[1] / "reproduction" / "gar_reproduction"
 FILES = sorted(SOURCE.rglob("*.py"))
 LAYERS = (
-    {"errors"},
+    {"errors", "groups"},
     {"distributed", "files", "pickles", "registry", "statistics", "workers"},
     {"validation"},
     {"encoding", "functional"},
-    {"accumulation", "losses", "metrics"},
+    {"accumulation", "group_metrics", "losses", "metrics", "sampling"},
     {"stack"},
     {"search"},
     {"boosting", "estimators", "integrations", "vision"},

@@ -15,7 +15,7 @@ from gar.accumulation import backward_in_parts
 from gar.errors import InputError
 from gar.functional import aggregate, gar_loss, rank_n_contrast_loss, ranksim_loss
 from gar.functional.exchange import join_rows
-from tests.processes import Ranks, Traffic
+from tests.processes import Ranks, Traffic, refusal
 
 STEPS = 20
 
@@ -286,15 +286,6 @@ def test_gradients_by_weights_and_temperature(two: Ranks) -> None:
     torch.testing.assert_close(torch.cat([by_weight for by_weight, _ in results]), weight.grad)
     for _, by_temperature in results:
         torch.testing.assert_close(by_temperature, temperature.grad)
-
-
-def refusal(call: Callable[[], object]) -> str:
-    """Return the message of the error that a call raises."""
-    try:
-        value = call()
-    except InputError as error:
-        return str(error)
-    return f"no error: {value}"
 
 
 def one_bad_number(rank: int, world: int, where: str, bad: float, options: dict[str, Any]) -> str:

@@ -10,7 +10,20 @@ import numpy as np
 import pytest
 import torch
 
-from gar import ConRLoss, FocalMAELoss, GARLoss, HuberLoss, InputError, MAEPearsonLoss, RankNContrastLoss, RankSimLoss
+from gar import (
+    ConRLoss,
+    FocalMAELoss,
+    GARLoss,
+    HuberLoss,
+    InputError,
+    KlingGuptaLoss,
+    MAELoss,
+    MAEPearsonLoss,
+    NormInNormLoss,
+    RankNContrastLoss,
+    RankSimLoss,
+)
+from gar.boosting.objective import GARObjective
 from gar.functional import (
     aggregate,
     conr_loss,
@@ -18,6 +31,7 @@ from gar.functional import (
     focal_mae_loss,
     gar_loss,
     huber_loss,
+    kling_gupta_loss,
     mae_loss,
     mae_pearson_loss,
     normalized_difference_loss,
@@ -111,6 +125,25 @@ MISUSES: list[tuple[str, Callable[[], Any], str]] = [
     ("interpolation of zero", lambda: RankSimLoss(interpolation=0.0), "interpolation=0.0"),
     ("delta as numpy's truth", lambda: HuberLoss(delta=np.True_), "is a bool"),  # type: ignore[arg-type]
     ("delta as truth", lambda: HuberLoss(delta=True), "delta=True is a bool"),
+    ("groups of other rows", lambda: gar_loss(ROW, ROW, groups=torch.zeros(3).long()), r"groups has shape \(3,\).*\(4,\)"),
+    ("groups of cells", lambda: gar_loss(COLUMN, COLUMN, groups=torch.zeros(4, 1).long()), r"groups has shape \(4, 1\).*\(4,\)"),
+    ("missing groups", lambda: gar_loss(ROW, ROW, groups=torch.tensor([1.0, torch.nan, 2.0, 3.0])), "1 NaN of 4 values"),
+    ("fractional groups", lambda: gar_loss(ROW, ROW, groups=torch.zeros(4)), "groups has dtype torch.float32.*groups.long"),
+    ("groups as a list", lambda: gar_loss(ROW, ROW, groups=[1, 1, 2, 2]), "groups is a list"),  # type: ignore[arg-type]
+    ("groups elsewhere", lambda: gar_loss(ROW, ROW, groups=torch.zeros(4).long().to("meta")), "groups on meta"),
+    (
+        "groups of targets",
+        lambda: gar_loss(*[torch.ones(4, 2)] * 2, groups=torch.ones(4).long(), pairs="targets"),
+        "pairs='targets'",
+    ),
+    ("another reduction", lambda: GARLoss(group_reduction="sum"), "group_reduction='sum'"),  # type: ignore[arg-type]
+    ("a mean of zero", lambda: kling_gupta_loss(ROW, ROW - ROW.mean()), "mean of .*level='deviation'"),
+    ("2012 without means", lambda: kling_gupta_loss(ROW, ROW, variant="2012", level="deviation"), "variant='2012'"),
+    ("another year", lambda: KlingGuptaLoss(variant="2010"), "variant='2010'"),  # type: ignore[arg-type]
+    ("half a norm", lambda: NormInNormLoss(0.5), "p=0.5; expected a finite number >= 1"),
+    ("concordance of trees", lambda: GARObjective(components=("mae", "ccc")), "an objective of trees takes"),
+    ("groups for MAE", lambda: MAELoss()(ROW, ROW, groups=torch.zeros(4).long()), "MAELoss takes no groups"),
+    ("groups for ConR", lambda: ConRLoss()(COLUMN, COLUMN, FEATURES, groups=torch.zeros(4).long()), "ConRLoss takes no groups"),
     ("a parameter for MAE", lambda: LOSSES["mae"].build(1.0), "MAE has no parameter"),
 ]
 

@@ -14,14 +14,19 @@ if TYPE_CHECKING:
     from gar.errors import InputError as InputError
     from gar.estimators import GARRegressor as GARRegressor, GARRegressorCV as GARRegressorCV
     from gar.losses import (
+        ConcordanceLoss as ConcordanceLoss,
         ConRLoss as ConRLoss,
         FocalMAELoss as FocalMAELoss,
         FocalMSELoss as FocalMSELoss,
         GARLoss as GARLoss,
         HuberLoss as HuberLoss,
+        KlingGuptaLoss as KlingGuptaLoss,
         MAELoss as MAELoss,
         MAEPearsonLoss as MAEPearsonLoss,
         MSELoss as MSELoss,
+        NashSutcliffeLoss as NashSutcliffeLoss,
+        NormInNormLoss as NormInNormLoss,
+        PearsonLoss as PearsonLoss,
         RankNContrastLoss as RankNContrastLoss,
         RankSimLoss as RankSimLoss,
     )
@@ -31,8 +36,8 @@ _EXPORTS = {
     "gar.errors": ("InputError",),
     "gar.estimators": ("GARRegressor", "GARRegressorCV"),
     "gar.losses": (
-        *("ConRLoss", "FocalMAELoss", "FocalMSELoss", "GARLoss", "HuberLoss"),
-        *("MAELoss", "MAEPearsonLoss", "MSELoss", "RankNContrastLoss", "RankSimLoss"),
+        *("ConRLoss", "ConcordanceLoss", "FocalMAELoss", "FocalMSELoss", "GARLoss", "HuberLoss", "KlingGuptaLoss", "MAELoss"),
+        *("MAEPearsonLoss", "MSELoss", "NashSutcliffeLoss", "NormInNormLoss", "PearsonLoss", "RankNContrastLoss", "RankSimLoss"),
     ),
 }
 _HOME = {name: module for module, names in _EXPORTS.items() for name in names}

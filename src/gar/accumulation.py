@@ -37,6 +37,7 @@ def backward_in_parts(
     size: int = 64,
     sample_weight: Tensor | None = None,
     mask: Tensor | None = None,
+    groups: Tensor | None = None,
 ) -> Tensor:
     """Add to ``.grad`` what ``loss(model(x), target).backward()`` would, with the graph of ``size`` rows at a time.
 
@@ -53,6 +54,7 @@ def backward_in_parts(
         size: rows of a part; the last one may be smaller.
         sample_weight: passed on to the loss, if given.
         mask: passed on to the loss, if given.
+        groups: passed on to the loss, if given. The rows of a group may lie in different parts.
 
     Returns:
         The loss of the whole batch, without a graph.
@@ -78,7 +80,7 @@ def backward_in_parts(
         for rows in parts:
             random_states.append(_random_state(device))
             batch.add(bare(*(one[rows] for one in inputs)))
-    options = {"sample_weight": sample_weight, "mask": mask}
+    options = {"sample_weight": sample_weight, "mask": mask, "groups": groups}
     value = batch.evaluate(target, **{name: given for name, given in options.items() if given is not None})
     for rows, states in zip(parts, random_states, strict=True):
         with _replayed(states, device), _synchronised(model, rows is parts[-1]):

@@ -173,10 +173,19 @@ _LOSSES: dict[str, LossSpec] = {
         comparison_options={"balance": "code"},  # by the paper's text training diverges while the correlation is negative
         style=Style(light="#56254e", dark="#b74cc4", dash=(0, (7, 1.5, 1.2, 1.5, 1.2, 1.5)), marker="P"),
     ),
+    "pearson": LossSpec(title="Pearson", module="gar.losses:PearsonLoss"),
+    "concordance": LossSpec(title="Concordance", module="gar.losses:ConcordanceLoss"),
+    "nash_sutcliffe": LossSpec(title="Nash-Sutcliffe", module="gar.losses:NashSutcliffeLoss"),
+    "kling_gupta": LossSpec(
+        title="Kling-Gupta",
+        module="gar.losses:KlingGuptaLoss",
+        comparison_options={"level": "deviation"},  # labels are standardised in training, so their mean is near 0
+    ),
+    "norm_in_norm": LossSpec(title="Norm-in-Norm", module="gar.losses:NormInNormLoss"),
 }
 
 LOSSES: Mapping[str, LossSpec] = MappingProxyType(_LOSSES)
-"""Every loss by name: the paper's nine in its order, MAE-Pearson, then those that :func:`register` added.
+"""Every loss by name: the paper's nine in its order, MAE-Pearson, those of agreement, then those that :func:`register` added.
 
 Colours are chosen so that GAR is far from all others, and these from each other, also for readers who see no red or no green. With
 ten methods colour alone is not enough, so dashes and markers differ too."""

@@ -21,9 +21,10 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from gar.errors import InputError
+from gar.groups import Groups, numbered
 
 NanPolicy = Literal["raise", "omit", "propagate"]
-Pairs = Literal["batch", "targets"]
+Pairs = Literal["batch", "targets", "both"]
 
 FULL = (torch.float32, torch.float64)
 """Dtypes that losses are computed in."""
@@ -37,13 +38,14 @@ class Columns(NamedTuple):
 
     ``pred``, ``target`` and ``weight`` have shape ``(..., columns, n)``, or just ``(n,)`` for a single column; without weights all
     rows count once. ``share`` has one dimension less: the weight of a column in the mean over columns; None if all that have rows
-    count alike.
+    count alike. ``groups`` are those within which rows are compared; None compares all.
     """
 
     pred: Tensor
     target: Tensor
     weight: Tensor | None
     share: Tensor | None
+    groups: Groups | None = None
 
     def total(self, values: Tensor) -> Tensor:
         """Return the weighted sum along the last dimension."""
@@ -138,9 +140,14 @@ def as_columns(
     mask: Tensor | None = None,
     nan_policy: NanPolicy = "raise",
     pairs: Pairs = "batch",
+    groups: Tensor | None = None,
 ) -> Columns:
     """Check everything a caller can get wrong and return the inputs as :class:`Columns`."""
     pred, target = checked_pair(pred, target)
+    if groups is not None:
+        return _grouped(
+            as_columns(pred, target, sample_weight=sample_weight, mask=mask, nan_policy=nan_policy), groups, pred, pairs
+        )
     if sample_weight is None and mask is None and nan_policy == "propagate" and pred.numel() > 0:
         return Columns(_in_columns(pred, pairs), _in_columns(target, pairs), None, None)  # nothing left to check
     weight = _element_weight(pred, target, sample_weight, mask, nan_policy, pairs)
@@ -155,6 +162,40 @@ def as_columns(
     if pairs == "targets" and sample_weight is not None and sample_weight.ndim == pred.ndim - 1:
         share = (weight > 0).any(-1) * sample_weight.to(pred.dtype)
     return Columns(columns.pred, columns.target, _in_columns(weight, pairs), share)
+
+
+def _grouped(columns: Columns, groups: Tensor, pred: Tensor, pairs: Pairs) -> Columns:
+    if pairs != "batch":
+        raise InputError(f"groups hold rows that are compared, but pairs={pairs!r} compares no rows; leave one of them out")
+    return Columns(*columns[:4], as_groups(groups, pred))
+
+
+def as_groups(groups: Tensor, pred: Tensor) -> Groups:
+    """Check group labels, any whole numbers in any order, one per row of ``pred``, and number the groups from 0.
+
+    Example:
+        >>> as_groups(torch.tensor([70, -3, 70]), torch.zeros(3, 1))
+        Groups(codes=tensor([1, 0, 1]), total=2)
+    """
+    check_groups(groups)
+    check_device(pred, groups, "groups")
+    rows = pred.shape[:1] if pred.ndim == 1 else pred.shape[:-1]
+    if groups.shape not in (rows, rows[-1:]):
+        allowed = f"{tuple(rows[-1:])}" + (f" or {tuple(rows)}" if len(rows) > 1 else "")
+        raise InputError(
+            f"groups has shape {tuple(groups.shape)}; for pred of shape {tuple(pred.shape)} it must be {allowed}: one group per row"
+        )
+    index, count = numbered(groups.long(), readable=can_be_read(groups))
+    return Groups(index if groups.ndim == 1 else index.unsqueeze(-2), count)
+
+
+def check_groups(groups: Tensor) -> None:
+    """Raise unless these are whole numbers."""
+    check_tensor(groups, "groups")
+    if groups.is_floating_point():
+        missing = int(groups.isnan().sum()) if can_be_read(groups) else 0
+        found = f"{missing} NaN of {groups.numel()} values" if missing else f"dtype {groups.dtype}"
+        raise InputError(f"groups has {found}; expected whole numbers, a group for every row: use groups.long() if they are whole")
 
 
 def _in_columns(values: Tensor, pairs: Pairs) -> Tensor:

@@ -12,13 +12,18 @@ from torch import Tensor
 from benchmarks.kernels import Counter, compiled_kernels, kernels, meta, stack_kernels
 from gar import GARLoss
 from gar.losses import (
+    ConcordanceLoss,
     ConRLoss,
     FocalMAELoss,
     FocalMSELoss,
     HuberLoss,
+    KlingGuptaLoss,
     MAELoss,
     MAEPearsonLoss,
     MSELoss,
+    NashSutcliffeLoss,
+    NormInNormLoss,
+    PearsonLoss,
     RankNContrastLoss,
     RankSimLoss,
 )
@@ -48,11 +53,12 @@ def on_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
         (GARLoss(), (256, 1), {}, 40),
         (GARLoss(), (256,), {}, 40),
         (GARLoss(), (256, 3), {}, 44),
-        (GARLoss(), (256, 1), {"sample_weight": meta(256)}, 56),
-        (GARLoss(), (256, 3), {"mask": meta(256, 3).bool()}, 68),
+        (GARLoss(), (256, 1), {"sample_weight": meta(256)}, 55),
+        (GARLoss(), (256, 1), {"mask": meta(256, 1).bool()}, 56),
+        (GARLoss(), (256, 3), {"mask": meta(256, 3).bool()}, 67),
         (GARLoss(torch.ones(5, device="meta")), (5, 256, 1), {}, 41),
     ],
-    ids=["one target", "flat", "targets", "weight", "mask", "alpha per model"],
+    ids=["one target", "flat", "targets", "weight", "mask", "mask of targets", "alpha per model"],
 )
 def test_gar_launches_few_kernels(loss: GARLoss, shape: tuple[int, ...], options: dict[str, Tensor], most: int) -> None:
     """The counts do not depend on the machine. Written as plain differentiable equations, GAR takes 64."""
@@ -88,7 +94,10 @@ def test_a_compiled_training_step_is_one_graph_of_as_many_kernels_as_with_l1() -
     assert compiled_kernels(GARLoss()) == compiled_kernels(torch.nn.L1Loss())
 
 
-PREDICTIONS = [MAELoss(), MSELoss(), HuberLoss(), FocalMAELoss(), FocalMSELoss(), MAEPearsonLoss(), GARLoss()]
+PREDICTIONS = [
+    *(MAELoss(), MSELoss(), HuberLoss(), FocalMAELoss(), FocalMSELoss(), MAEPearsonLoss(), GARLoss()),
+    *(PearsonLoss(), ConcordanceLoss(), NashSutcliffeLoss(), KlingGuptaLoss(), NormInNormLoss()),
+]
 
 
 @pytest.mark.parametrize("loss", PREDICTIONS, ids=lambda loss: type(loss).__name__)

@@ -177,7 +177,7 @@ def test_missing_labels_of_one_target(case: Case) -> None:
         assert_close(got, case.loss(inputs, mask=mask), 1e-12)
     else:
         first = case.loss(inputs._replace(pred=inputs.pred[:, :1], target=inputs.target[:, :1]))
-        second = case.loss(inputs._replace(pred=inputs.pred[keep, 1:], target=inputs.target[keep, 1:]))
+        second = case.loss(Inputs(inputs.pred[keep, 1:], inputs.target[keep, 1:], inputs.features[keep]))
         assert_close(got, (first + second) / 2, 1e-12)
 
 

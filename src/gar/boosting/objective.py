@@ -75,6 +75,8 @@ class GARObjective:
         check_parameter(warm_up, "warm_up", open_end=False)
         self.alpha, self.warm_up = float(alpha), float(warm_up)
         self.settings = GARSettings(components=components, weights=weights)
+        if not self.settings.has_closed_form:
+            raise InputError(f"components={self.settings.components}; an objective of trees takes {COMPONENTS}")
         self._without_correlation = _only(self.settings, ("mae", "diff")) or GARSettings(components=("diff",))
         self._level = _only(self.settings, ("mae",))
         self._codes = group_codes(groups)

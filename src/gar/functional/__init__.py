@@ -5,6 +5,13 @@ No state, no training. Shapes, dtypes, weights and masks follow one set of conve
 """
 
 from gar.functional.aggregation import aggregate
+from gar.functional.agreement import (
+    concordance_loss,
+    kling_gupta_loss,
+    nash_sutcliffe_loss,
+    norm_in_norm_loss,
+    pearson_loss,
+)
 from gar.functional.conr import conr_loss
 from gar.functional.gar import gar_loss
 from gar.functional.mae_pearson import mae_pearson_loss
@@ -15,16 +22,21 @@ from gar.functional.ranksim import ranksim_loss
 
 __all__ = [
     "aggregate",
+    "concordance_loss",
     "conr_loss",
     "difference_loss",
     "focal_mae_loss",
     "focal_mse_loss",
     "gar_loss",
     "huber_loss",
+    "kling_gupta_loss",
     "mae_loss",
     "mae_pearson_loss",
     "mse_loss",
+    "nash_sutcliffe_loss",
+    "norm_in_norm_loss",
     "normalized_difference_loss",
+    "pearson_loss",
     "rank_n_contrast_loss",
     "ranksim_loss",
 ]

@@ -30,8 +30,8 @@ _LEAST_ALPHA, _LARGEST_ALPHA = 1e-30, 1e30
 def value_and_gradient(columns: Columns, alpha: float | Tensor, settings: "GARSettings") -> tuple[Tensor, Tensor]:
     """Return the loss, shape ``(...)``, and its gradient by ``columns.pred``, of the shape of that."""
     if columns.pred.ndim > 1:
-        return _solve(*columns, alpha, settings)
-    weight, share = (None if values is None else values.unsqueeze(0) for values in columns[2:])
+        return _solve(*columns[:4], alpha, settings)
+    weight, share = (None if values is None else values.unsqueeze(0) for values in columns[2:4])
     value, gradient = _solve(columns.pred.unsqueeze(0), columns.target.unsqueeze(0), weight, share, alpha, settings)
     return value, gradient.squeeze(0)
 
@@ -97,8 +97,9 @@ class _Rows:
         if self._weight is None:
             variance, rest = torch.var_mean(centred, -1, correction=0, keepdim=True)
             return variance, centred - rest
-        centred = centred - self.mean(centred)
-        return self.mean_square(centred), centred
+        weighted = self._share * centred
+        centred = centred - weighted.sum(-1, keepdim=True)
+        return (weighted * centred).sum(-1, keepdim=True), centred  # centred values are orthogonal to the mean, so once is enough
 
     def bessel(self, correction: int) -> Tensor | float | None:
         """Return the factor of the normalised difference when standard deviations divide by ``n - correction``; None for 1."""

@@ -44,8 +44,12 @@ class _CustomBackward(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, solve: Solve, plain: Plain | None) -> Tensor:
         value, gradient = solve(x)
-        ctx.save_for_backward(x, gradient if isinstance(gradient, Tensor) else None)
-        ctx.vector_jacobian, ctx.plain = gradient, plain
+        ctx.plain = plain
+        if isinstance(gradient, Tensor):
+            ctx.save_for_backward(x, gradient)  # and nowhere else: then it becomes the gradient of a leaf without a copy
+        else:
+            ctx.save_for_backward(x, None)
+            ctx.vector_jacobian = gradient
         return value
 
     @staticmethod

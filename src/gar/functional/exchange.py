@@ -14,10 +14,12 @@ from torch import Tensor
 
 from gar.distributed import Agreement, gather, handle, world_size
 from gar.errors import InputError
+from gar.functional.custom_backward import with_custom_backward
 from gar.functional.formulas import Moments, Number
-from gar.functional.gar import GARFunction
+from gar.functional.gar import COMPONENTS, GARFunction
 from gar.functional.moments import as_table, merge
-from gar.validation import check_labels, check_tensor, needs_derivative, on_accelerator
+from gar.groups import ALL_ROWS, Groups
+from gar.validation import Columns, check_labels, check_tensor, needs_derivative, on_accelerator
 
 if TYPE_CHECKING:
     from gar.distributed import ProcessGroup
@@ -28,11 +30,9 @@ def gar_over_group(loss: GARFunction, pred: Tensor, group: "ProcessGroup") -> Te
     """Return GAR of the joined batch of all ranks."""
     with Agreement(group, pred) as agreement:
         check_tensor(pred, "pred")
-        if needs_derivative(loss.target, loss.sample_weight, loss.alpha):
-            raise InputError(
-                "with process_group only predictions get a gradient; use target.detach(), sample_weight.detach() and alpha.detach()"
-            )
-        return _spread_over(group, loss, agreement).closed_form(pred)
+        _check_derivatives(loss.target, loss.sample_weight, loss.alpha)
+        joined = _spread_over(group, loss, agreement)
+        return joined.plain(pred) if loss.by_moments else joined.closed_form(pred)
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]
@@ -42,16 +42,45 @@ def gar_components_over_group(loss: GARFunction, pred: Tensor, group: "ProcessGr
         return _spread_over(group, loss, agreement).components(pred)
 
 
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def moments_over_group(
+    value: Callable[[Callable[[Columns], Any]], Tensor],
+    pred: Tensor,
+    target: Tensor,
+    sample_weight: Tensor | None,
+    groups: Tensor | None,
+    process_group: "ProcessGroup",
+) -> Tensor:
+    """Return a value of moments for the joined batch of all ranks."""
+    with Agreement(process_group, pred) as agreement:
+        _check_derivatives(target, sample_weight)
+        return value(partial(_GroupTables, agreement, process_group, groups))
+
+
+def _check_derivatives(*values: object) -> None:
+    if needs_derivative(*values):
+        raise InputError(
+            "with process_group only predictions get a gradient; use target.detach(), sample_weight.detach() and alpha.detach()"
+        )
+
+
 def _spread_over(group: "ProcessGroup", loss: GARFunction, agreement: Agreement) -> GARFunction:
-    exchange_of = partial(_GroupExchange, agreement, loss.settings.nan_policy == "raise")
-    return GARFunction(*loss[:5], exchange_of, world_size(group))
+    exchange_of: Any = partial(_SumExchange, agreement, loss.settings.nan_policy == "raise")
+    if loss.by_moments:
+        if loss.settings.pairs != "batch":
+            raise InputError(
+                f"pairs={loss.settings.pairs!r} over processes is available as pairs='targets', with average='components' and "
+                f"components of {COMPONENTS}"
+            )
+        exchange_of = partial(_GroupTables, agreement, group, loss.groups)
+    return GARFunction(*loss[:6], exchange_of, world_size(group))
 
 
-class _GroupExchange:
+class _SumExchange:
     """Exchanges sums with the other ranks of a group: the :class:`~gar.functional.formulas.Exchange` of torch.distributed."""
 
-    def __init__(self, agreement: Agreement, refuse_bad_labels: bool, target: Tensor) -> None:
-        self._agreement, self._refuse_bad_labels, self._target = agreement, refuse_bad_labels, target
+    def __init__(self, agreement: Agreement, refuse_bad_labels: bool, columns: Columns) -> None:
+        self._agreement, self._refuse_bad_labels, self._target = agreement, refuse_bad_labels, columns.target
 
     def merged(self, local: Moments) -> Moments:
         """Return the moments of the joined batch: one exchange of nine values a column, merged in double precision."""
@@ -78,6 +107,35 @@ class _GroupExchange:
 
     def _gathered(self, numbers: Tensor, what: str) -> Tensor:
         return self._agreement.gather(numbers.flatten(), f"{len(numbers)} sums of {what}").reshape(-1, *numbers.shape)
+
+
+class _GroupTables:
+    """Joins the moments of groups whose rows are spread over ranks, each known by its number."""
+
+    def __init__(self, agreement: Agreement, process_group: "ProcessGroup", groups: Tensor | None, columns: Columns) -> None:
+        if groups is not None and groups.ndim != 1:
+            raise InputError(f"with process_group groups are those of one model, (batch,), not of shape {tuple(groups.shape)}")
+        self._agreement, self._process_group = agreement, process_group
+        self._index = (columns.groups or ALL_ROWS).codes.to(columns.pred.device)
+        self._groups = self._index if groups is None else groups.long()
+
+    def merged(self, table: Tensor) -> Tensor:
+        """Return the moments of all groups of all ranks, ``(9, ..., columns, groups)``; this rank's rows keep their gradient."""
+        present = torch.unique(self._index)
+        numbers = self._groups.new_zeros(table.shape[-1]).scatter(0, self._index, self._groups)[present]
+        own = table.index_select(-1, present).double()
+        found = self._agreement.gather(table.new_tensor([len(present)]), f"groups of models and targets {tuple(table.shape[1:-1])}")
+        sizes = found[:, 0].long().tolist()
+        rows = torch.cat([numbers.view(torch.float64).unsqueeze(0), own.detach().flatten(0, -2)])  # numbers travel as their bits
+        padded = torch.nn.functional.pad(rows, (0, max(sizes) - len(present)))
+        parts = [part[:, :size] for part, size in zip(gather(padded, self._process_group), sizes, strict=True)]
+        joined, index = torch.unique(torch.cat([part[0] for part in parts]).view(torch.int64), return_inverse=True)
+        tables = [part[1:].unflatten(0, own.shape[:-1]) for part in parts]
+        rank = torch.distributed.get_rank(handle(self._process_group))
+        # The sum over ranks of the parameters' gradients is wanted, where DistributedDataParallel takes their mean.
+        tables[rank] = with_custom_backward(own, lambda x: (x.clone(), lambda outer: outer * len(sizes)), None)
+        merged = merge(Moments(*torch.cat(tables, -1).unbind(0)), Groups(index, len(joined)))
+        return torch.stack(list(merged)).to(table.dtype)
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]

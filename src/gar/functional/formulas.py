@@ -114,15 +114,22 @@ def mean_components(
 
 def column_components(m: Moments, settings: "GARSettings", spreads: "Spreads", xp: NumberSystem) -> list[Number]:
     """Return the chosen components of every column, neither weighted nor averaged."""
-    values = []
-    for name in settings.components:
-        if name == "mae":
-            values.append(mean_absolute_error(m))
-        elif name == "diff":
-            values.append(variance_of_errors(m))
-        else:
-            values.append(one_minus_pearson(m, spreads, correction=settings.correction, xp=xp))
-    return values
+    return [component(name, m, settings, spreads, xp) for name in settings.components]
+
+
+def component(name: str, m: Moments, settings: "GARSettings", spreads: "Spreads", xp: NumberSystem) -> Number:
+    """Return one component of every column."""
+    if name == "mae":
+        return mean_absolute_error(m)
+    if name == "diff":
+        return variance_of_errors(m)
+    if name == "ccc":
+        return concordance(m, eps=settings.eps, xp=xp)
+    if name == "nse":
+        return nash_sutcliffe(m, spreads, xp=xp)
+    if name == "kge":
+        return kling_gupta(m, spreads, xp=xp)
+    return one_minus_pearson(m, spreads, correction=settings.correction, xp=xp)
 
 
 def weighted_components(components: list[Number], settings: "GARSettings") -> list[Number]:
@@ -146,7 +153,7 @@ def one_minus_pearson(m: Moments, spreads: "Spreads", *, correction: int = 0, xp
     With ``K = S f_bar y_bar = F - Q`` and ``s = sqrt(F V)``: ``1 - rho = (s - K)/s = (s^2 - K^2)/(s (s + K))``, and
     ``s^2 - K^2 = F D - Q^2``, the Gram determinant of predictions and errors, which is small when the errors are.
     """
-    defined, pred, target, scale = spreads
+    defined, pred, target, scale, _ = spreads
     covariance = m.pred - m.cross
     # The determinant itself would cancel where predictions spread much wider than labels: there the plain form is better.
     near_one = (covariance > 0.5 * scale) & (pred < 4.0 * target)
@@ -157,25 +164,62 @@ def one_minus_pearson(m: Moments, spreads: "Spreads", *, correction: int = 0, xp
     return _bessel(m, correction) * xp.where(defined, value, 1.0)
 
 
+def mean_squared_error(m: Moments) -> Number:
+    """Return ``D / n`` plus the square of the mean error."""
+    return variance_of_errors(m) + m.mean_error * m.mean_error
+
+
+def concordance(m: Moments, *, eps: float, xp: NumberSystem) -> Number:
+    """Return one minus Lin's concordance: ``MSE / (v_f + v_y + (m_f - m_y)^2)``, which does not cancel near a perfect fit."""
+    spread = (m.pred + m.target) / (m.size + (m.size == 0)) + m.mean_error * m.mean_error
+    return mean_squared_error(m) / xp.where(spread <= eps * eps, 1.0, spread)
+
+
+def nash_sutcliffe(m: Moments, spreads: "Spreads", *, xp: NumberSystem) -> Number:
+    """Return ``MSE / v_y``; 1 where labels are constant."""
+    return xp.where(spreads.labels, mean_squared_error(m) * m.size / xp.where(spreads.labels, m.target, 1.0), 1.0)
+
+
+def kling_gupta(m: Moments, spreads: "Spreads", *, variant: str = "2009", level: str = "ratio", xp: NumberSystem) -> Number:
+    """Return the distance of correlation, scale and level from those of a perfect fit; 1 where labels are constant.
+
+    ``s_f / s_y - 1 = (F - V) / (V + sqrt(F V))``, where ``F - V = 2 Q - D``, and ``m_f / m_y - 1 = m_e / m_y``: both keep digits.
+    """
+    target, moves = xp.where(spreads.labels, m.target, 1.0), m.pred > 0
+    root = (xp.where(moves, m.pred, 1.0) * target) ** 0.5
+    scale = xp.where(moves, (2.0 * m.cross - m.error) / (target + root), -1.0)
+    size = m.size + (m.size == 0)
+    shift = m.mean_error / ((target / size) ** 0.5 if level == "deviation" else m.mean_target + (m.mean_target == 0))
+    if variant == "2012":
+        factor = xp.where(abs(1.0 + shift) <= 1e-7, 1e-7, 1.0 + shift)  # predictions whose mean is 0 have no such coefficient
+        scale = (scale - shift) / factor
+    square = one_minus_pearson(m, spreads, xp=xp) ** 2 + scale**2 + shift**2
+    value = xp.where(square <= 0, 0.0, xp.where(square <= 0, 1.0, square) ** 0.5)
+    return xp.where(spreads.labels, value, 1.0)
+
+
 class Spreads(NamedTuple):
-    """Where the correlation is defined; there ``F``, ``V`` and ``sqrt(F V)``, elsewhere 1."""
+    """Where the correlation is defined; there ``F``, ``V`` and ``sqrt(F V)``, elsewhere 1. And where labels differ."""
 
     defined: Number
     pred: Number
     target: Number
     scale: Number
+    labels: Number
 
 
 def spreads_of(m: Moments, *, eps: float, unit: float, xp: NumberSystem) -> Spreads:
     """Return the spreads of predictions and labels. A correlation is defined where both standard deviations are above ``eps`` and
     above the rounding of their mean; ``unit`` is the rounding unit of the dtype that the moments were summed in."""
     size = m.size + (m.size == 0)
-    defined = _is_spread(m.pred / size, m.mean_pred, eps, unit) & _is_spread(m.target / size, m.mean_target, eps, unit)
+    labels = is_spread(m.target / size, m.mean_target, eps, unit)
+    defined = is_spread(m.pred / size, m.mean_pred, eps, unit) & labels
     pred, target = xp.where(defined, m.pred, 1.0), xp.where(defined, m.target, 1.0)
-    return Spreads(defined, pred, target, pred**0.5 * target**0.5)
+    return Spreads(defined, pred, target, pred**0.5 * target**0.5, labels)
 
 
-def _is_spread(variance: Number, mean: Number, eps: float, unit: float) -> Number:
+def is_spread(variance: Number, mean: Number, eps: float, unit: float) -> Number:
+    """Return True where a standard deviation is above ``eps`` and above the rounding of the mean."""
     noise = rounding_noise(mean, unit, slack=TWICE_CENTRED)
     return ((variance > eps * eps) & (variance > noise * noise)) | (variance != variance)  # NaN stays visible
 

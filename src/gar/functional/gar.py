@@ -8,19 +8,21 @@ import torch
 from torch import Tensor
 
 from gar.errors import InputError
-from gar.functional import accelerated, single
+from gar.functional import accelerated, pooled, single
 from gar.functional.aggregation import Form
 from gar.functional.custom_backward import with_custom_backward
 from gar.functional.formulas import (
     TENSORS,
-    Exchange,
     Moments,
     column_components,
+    component,
     log_power_mean,
+    mean_absolute_error,
     solve_moments,
     spreads_of,
     weighted_components,
 )
+from gar.functional.grouped import GroupMoments, GroupReduction
 from gar.functional.moments import (
     DifferentiableBatch,
     filled_columns,
@@ -51,8 +53,10 @@ from gar.validation import (
 if TYPE_CHECKING:
     from gar.distributed import ProcessGroup
 
-Component = Literal["mae", "diff", "diffnorm"]
+Component = Literal["mae", "diff", "diffnorm", "ccc", "nse", "kge"]
 COMPONENTS: tuple[Component, ...] = ("mae", "diff", "diffnorm")
+Average = Literal["components", "losses"]
+ALL_COMPONENTS: tuple[Component, ...] = (*COMPONENTS, "ccc", "nse", "kge")
 
 
 def gar_loss(
@@ -66,6 +70,9 @@ def gar_loss(
     pairs: Pairs = "batch",
     sample_weight: Tensor | None = None,
     mask: Tensor | None = None,
+    groups: Tensor | None = None,
+    group_reduction: GroupReduction = "pooled",
+    average: Average = "components",
     nan_policy: NanPolicy = "raise",
     correction: int = 0,
     eps: float = 1e-7,
@@ -84,12 +91,21 @@ def gar_loss(
         target: labels of the same shape.
         alpha: how evenly the components are attended to: a number from 0 (only the largest) to ``math.inf`` (all alike), or
             a tensor with one value per model.
-        components: any of ``"mae"``, ``"diff"`` and ``"diffnorm"``.
+        components: any of ``"mae"``, ``"diff"`` and ``"diffnorm"``, and of the losses ``"ccc"`` (:func:`concordance_loss`),
+            ``"nse"`` (:func:`nash_sutcliffe_loss`) and ``"kge"`` (:func:`kling_gupta_loss`).
         weights: a positive factor for each component. ``(1, 0.5, 1)`` is what the authors' code does.
         form: ``"log"``, or ``"exp"`` for the power mean itself.
-        pairs: ``"batch"`` pairs the rows of each target, ``"targets"`` the targets of each row.
+        pairs: ``"batch"`` pairs the rows of each target, ``"targets"`` the targets of each row. ``"both"`` joins absolute errors
+            and the other components of both: five by default.
         sample_weight: how often each row counts: ``(..., batch)`` or one value per label.
         mask: True where a label counts, of the same shapes.
+        groups: a whole number for every row, ``(batch,)`` or ``(..., batch)``: a day, a patient, a query. Only rows of the same
+            group are compared; absolute errors are of all rows. A group whose labels are all equal, such as one of a single row,
+            has no differences and does not count.
+        group_reduction: ``"pooled"`` takes the mean of its group off every prediction and label, and then the variance of errors
+            and the correlation of all rows; ``"mean"`` takes both of each group, and their mean over groups.
+        average: ``"components"`` averages each component over targets, and joins the means once, as the paper does; ``"losses"``
+            joins the components of each target (with ``pairs="targets"`` of each row), and averages the losses.
         nan_policy: what a NaN label means: ``"raise"`` an error, ``"omit"`` it as missing, or ``"propagate"`` it unchecked. While
             tracing, and on an accelerator, where a look at the values would make every step wait, it makes the loss NaN.
         correction: 1 standardises by ``n - 1``, as the authors' code does.
@@ -109,10 +125,18 @@ def gar_loss(
         tensor(-1.4630)
     """
     settings = GARSettings(
-        components=components, weights=weights, form=form, pairs=pairs, nan_policy=nan_policy, correction=correction, eps=eps
+        components=components,
+        weights=weights,
+        form=form,
+        pairs=pairs,
+        nan_policy=nan_policy,
+        correction=correction,
+        eps=eps,
+        group_reduction=group_reduction,
+        average=average,
     )
     alpha = check_parameter(alpha, "alpha", open_end=False)
-    return gar_with(settings, pred, target, alpha, sample_weight, mask, process_group)
+    return gar_with(settings, pred, target, alpha, sample_weight, mask, process_group, groups)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,20 +150,39 @@ class GARSettings:
     nan_policy: NanPolicy = "raise"
     correction: int = 0
     eps: float = 1e-7
+    group_reduction: GroupReduction = "pooled"
+    average: Average = "components"
     all_weights: Sequence[float] = field(init=False, repr=False, compare=False)
-    """The weight of every component, 1 where none was given."""
+    """The weight of every component, 1 where none was given; with both kinds of pairs those along the targets again."""
+    has_closed_form: bool = field(init=False, repr=False, compare=False)
+    """True if the gradient of every component is known in closed form."""
 
     def __post_init__(self) -> None:
         components, weights = _checked_components(self.components, self.weights)
         object.__setattr__(self, "components", components)
+        is_usual = self.pairs != "both" and self.average == "components"
+        object.__setattr__(self, "has_closed_form", is_usual and set(components) <= set(COMPONENTS))
         object.__setattr__(self, "weights", weights)
-        object.__setattr__(self, "all_weights", weights or (1.0,) * len(components))
+        every = weights or (1.0,) * len(components)
+        again = [weight for name, weight in zip(components, every, strict=True) if name != "mae"] if self.pairs == "both" else []
+        object.__setattr__(self, "all_weights", (*every, *again))
         check_choice(self.form, ("log", "exp"), "form")
-        check_choice(self.pairs, ("batch", "targets"), "pairs")
+        check_choice(self.pairs, ("batch", "targets", "both"), "pairs")
+        check_choice(self.average, ("components", "losses"), "average")
+        if self.pairs == "both" and self.average == "losses":
+            raise InputError("average='losses' is of columns or of rows; with pairs='both' use average='components'")
         check_nan_policy(self.nan_policy)
+        check_choice(self.group_reduction, ("pooled", "mean"), "group_reduction")
         if self.correction not in (0, 1):
             raise InputError(f"correction={self.correction!r}; expected 0 (divide by n) or 1 (by n - 1)")
         object.__setattr__(self, "eps", check_eps(self.eps))
+
+    @property
+    def component_names(self) -> tuple[str, ...]:
+        """The name of every component; those along the targets are told apart where both kinds of pairs are joined."""
+        if self.pairs != "both":
+            return tuple(self.components)
+        return (*self.components, *(f"{name}_of_targets" for name in self.components if name != "mae"))
 
 
 def _checked_components(
@@ -149,9 +192,9 @@ def _checked_components(
         raise InputError(f"components={components!r} is a string; write a tuple: components=({components!r},)")
     names = tuple(components)
     for name in names:
-        check_choice(name, COMPONENTS, "component")
+        check_choice(name, ALL_COMPONENTS, "component")
     if not names or len(set(names)) < len(names):
-        raise InputError(f"components={names!r}; expected one or more of {COMPONENTS}, each at most once")
+        raise InputError(f"components={names!r}; expected one or more of {ALL_COMPONENTS}, each at most once")
     if weights is None:
         return names, None
     if isinstance(weights, (float, int)):
@@ -172,20 +215,21 @@ def gar_with(
     alpha: float | Tensor,
     sample_weight: Tensor | None = None,
     mask: Tensor | None = None,
-    group: "ProcessGroup | None" = None,
+    process_group: "ProcessGroup | None" = None,
+    groups: Tensor | None = None,
 ) -> Tensor:
     """Like :func:`gar_loss`, with settings and alpha that were checked before. Here the code path is chosen."""
-    loss = GARFunction(settings, target, alpha, sample_weight, mask)
-    if group is not None:
+    loss = GARFunction(settings, target, alpha, sample_weight, mask, groups)
+    if process_group is not None:
         from gar.functional.exchange import gar_over_group  # it imports all of PyTorch's compiler, a second or two
 
-        return gar_over_group(loss, pred, group)  # type: ignore[no-any-return]
+        return gar_over_group(loss, pred, process_group)  # type: ignore[no-any-return]
     check_tensor(pred, "pred")
     if is_transformed() or needs_derivative(target, sample_weight, alpha):  # the closed form gives the gradient by pred alone
         return loss.plain(pred)
     if torch.compiler.is_compiling():
-        return loss.plain(pred) if is_exported() else loss.traced(pred)
-    return loss.closed_form(pred)
+        return loss.plain(pred) if loss.by_moments or is_exported() else loss.traced(pred)
+    return loss.plain(pred) if loss.by_moments and not loss.is_pooled(pred) else loss.closed_form(pred)
 
 
 class GARFunction(NamedTuple):
@@ -196,9 +240,21 @@ class GARFunction(NamedTuple):
     alpha: float | Tensor
     sample_weight: Tensor | None = None
     mask: Tensor | None = None
-    exchange_of: Callable[[Tensor], Exchange] | None = None
-    """For a batch that is spread over processes: from the labels that count to the exchange with the others."""
+    groups: Tensor | None = None
+    exchange_of: Callable[[Columns], Any] | None = None
+    """For a batch that is spread over processes: from the columns of this one to the exchange with the others."""
     ranks: int = 1
+
+    @property
+    def by_moments(self) -> bool:
+        """True if the loss is a formula over moments of groups, which autograd differentiates."""
+        return self.groups is not None or not self.settings.has_closed_form
+
+    def is_pooled(self, pred: Tensor) -> bool:
+        """Return True if groups are pooled on the CPU: that has a closed form too, in :mod:`gar.functional.pooled`."""
+        settings = self.settings
+        closed = self.groups is not None and settings.has_closed_form and settings.group_reduction == "pooled"
+        return closed and self.exchange_of is None and not on_accelerator(pred)
 
     @in_full_precision
     def closed_form(self, pred: Tensor) -> Tensor:
@@ -206,11 +262,17 @@ class GARFunction(NamedTuple):
         return with_custom_backward(pred, self.value_and_gradient, self.plain if self.exchange_of is None else None)
 
     def value_and_gradient(self, pred: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the loss of each model and its gradient by the predictions, without autograd."""
+        """Return the loss of each model and its gradient by the predictions, without a graph."""
+        if self.by_moments and not self.is_pooled(pred):
+            return self._differentiated(pred)
         columns = self._columns(pred, check_labels=False)  # a look at their mean, later, is enough
-        alpha = per_model(self.alpha, columns.pred.shape[:-2], columns.pred, "alpha")
-        exchange = self.exchange_of and self.exchange_of(columns.target)
-        if exchange is None and on_accelerator(pred):
+        alpha = self.alpha
+        if isinstance(alpha, Tensor):
+            alpha = per_model(alpha, columns.pred.shape[:-2], columns.pred, "alpha")
+        exchange = self.exchange_of and self.exchange_of(columns)
+        if columns.groups is not None:
+            value, gradient = pooled.value_and_gradient(columns, alpha, self.settings)
+        elif exchange is None and on_accelerator(pred):
             value, gradient = accelerated.value_and_gradient(columns, alpha, self.settings)
         elif exchange is None and single.suits(columns):
             value, gradient = single.value_and_gradient(columns, float(alpha), self.settings)
@@ -221,35 +283,84 @@ class GARFunction(NamedTuple):
         # all rows, so the ranks' parts must add up: sum = world size * mean.
         return value, gradient if self.ranks == 1 else gradient.mul_(self.ranks)
 
-    def _columns(self, pred: Tensor, *, check_labels: bool = True) -> Columns:
+    def _differentiated(self, pred: Tensor) -> tuple[Tensor, Tensor]:
+        with torch.enable_grad():
+            leaf = pred.detach().requires_grad_()
+            value = self.plain(leaf)
+            (gradient,) = torch.autograd.grad(value.sum(), leaf)
+        return value.detach(), gradient
+
+    def _columns(self, pred: Tensor, *, check_labels: bool = True, pairs: Literal["batch", "targets"] | None = None) -> Columns:
         settings = self.settings
         policy = settings.nan_policy if check_labels or settings.nan_policy == "omit" else "propagate"
         return as_columns(
-            pred, self.target, sample_weight=self.sample_weight, mask=self.mask, nan_policy=policy, pairs=settings.pairs
+            pred,
+            self.target,
+            sample_weight=self.sample_weight,
+            mask=self.mask,
+            nan_policy=policy,
+            pairs=pairs or settings.pairs,
+            groups=None if pairs == "targets" and settings.pairs == "both" else self.groups,
         )
 
     @in_full_precision
     def plain(self, pred: Tensor) -> Tensor:
         """Evaluate the equations as differentiable operations, which vmap can map and a second derivative needs."""
-        columns = self._columns(pred)
-        logs = [value.log() for value in weighted_components(self._mean_components(columns), self.settings)]
-        value: Tensor = log_power_mean(logs, per_model(self.alpha, columns.pred.shape[:-2], columns.pred, "alpha"), xp=TENSORS)
-        value = value.exp() if self.settings.form == "exp" else value
-        return value if columns.weight is None else value.where((columns.weight > 0).any(-1).any(-1), 0.0)
+        if self.settings.average == "losses":
+            ((m, components),) = self._directions(pred)
+            alpha = per_model(self.alpha, pred.shape[:-2], components[0], "alpha")
+            value = m.over_columns(self._aggregated(components, alpha.unsqueeze(-1) if isinstance(alpha, Tensor) else alpha))
+            return value.masked_fill(m.is_empty(), 0.0)
+        components, is_empty = self._mean_components(pred)
+        value = self._aggregated(components, per_model(self.alpha, pred.shape[:-2], components[0], "alpha"))
+        return value if is_empty is None else value.masked_fill(is_empty, 0.0)
+
+    def _aggregated(self, components: list[Tensor], alpha: float | Tensor) -> Tensor:
+        logs = [value.log() for value in weighted_components(components, self.settings)]
+        value: Tensor = log_power_mean(logs, alpha, xp=TENSORS)
+        return value.exp() if self.settings.form == "exp" else value
 
     @in_full_precision
     def components(self, pred: Tensor) -> list[Tensor]:
         """Return the components as they are before weights and eps."""
-        if self.exchange_of is None:
-            return self._mean_components(self._columns(pred))
+        if self.exchange_of is None or self.by_moments:
+            return self._mean_components(pred)[0]
         columns = self._columns(pred, check_labels=False)
-        return joined_components(columns, self.settings, self.exchange_of(columns.target))
+        return joined_components(columns, self.settings, self.exchange_of(columns))
 
-    def _mean_components(self, columns: Columns) -> list[Tensor]:
+    def _mean_components(self, pred: Tensor) -> tuple[list[Tensor], Tensor | None]:
+        """Return the components of every model, and where no row counts; None if all do."""
+        settings = self.settings
+        if self.by_moments:
+            found = self._directions(pred)
+            return [m.over_columns(value) for m, values in found for value in values], found[0][0].is_empty()
+        columns = self._columns(pred)
         m = moments(columns)
-        spreads = spreads_of(m, eps=self.settings.eps, unit=rounding_unit(columns.pred), xp=TENSORS)
-        values = column_components(m, self.settings, spreads, TENSORS)
-        return [columns.over_columns(value) for value in values]
+        spreads = spreads_of(m, eps=settings.eps, unit=rounding_unit(columns.pred), xp=TENSORS)
+        values = [columns.over_columns(value) for value in column_components(m, settings, spreads, TENSORS)]
+        return values, None if columns.weight is None else ~(columns.weight > 0).any(-1).any(-1)
+
+    def _directions(self, pred: Tensor) -> list[tuple[GroupMoments, list[Tensor]]]:
+        """Return moments along the batch, along the targets or both, each with its components ``(..., columns)``."""
+        settings = self.settings
+        first = "batch" if settings.pairs == "both" else settings.pairs
+        found = [self._group_moments(self._columns(pred, pairs=first))]
+        names = [list(settings.components)]
+        if settings.pairs == "both":  # absolute errors know no direction
+            targets = self._columns(pred, pairs="targets", check_labels=False)
+            found.append(GroupMoments(targets, "pooled", eps=settings.eps))
+            names.append([name for name in settings.components if name != "mae"])
+        return [(m, [self._component(name, m) for name in some]) for m, some in zip(found, names, strict=True)]
+
+    def _group_moments(self, columns: Columns) -> GroupMoments:
+        exchange = self.exchange_of and self.exchange_of(columns)
+        return GroupMoments(columns, self.settings.group_reduction, eps=self.settings.eps, exchange=exchange)
+
+    def _component(self, name: Component, groups: GroupMoments) -> Tensor:
+        if name == "mae":
+            return groups.of_all_rows(mean_absolute_error)
+        undefined = 0.0 if name == "diff" else 1.0
+        return groups.mean(lambda m, spreads: component(name, m, self.settings, spreads, TENSORS), undefined=undefined)
 
     @in_full_precision
     def traced(self, pred: Tensor) -> Tensor:

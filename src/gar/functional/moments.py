@@ -31,21 +31,32 @@ from gar.functional.formulas import (
     spreads_of,
 )
 from gar.functional.single import float_components, solve_floats
+from gar.groups import Groups
 from gar.validation import Columns, check_labels, is_exported
 
 if TYPE_CHECKING:
     from gar.functional.gar import GARSettings
 
 
-def merge(parts: Moments) -> Moments:
-    """Return the moments of a union of batches; every field has the batches along its first dimension (Chan et al. 1983)."""
-    size = parts.size.sum(0)
-    share = parts.size / (size + (size == 0))
-    means = [(share * mean).sum(0) for mean in parts[1:4]]
-    pred, target, error = (mean - joined for mean, joined in zip(parts[1:4], means, strict=True))
+def merge(parts: Moments, groups: Groups | None = None) -> Moments:
+    """Return the moments of a union of batches (Chan et al. 1983).
+
+    Every field has the batches along its first dimension; with ``groups`` along its last, and those of the same group are joined.
+    """
+
+    def total(values: Number) -> Number:
+        return values.sum(0) if groups is None else groups.sums(values)
+
+    def of_parts(joined: Number) -> Number:
+        return joined if groups is None else groups.of_rows(joined)
+
+    size = total(parts.size)
+    share = parts.size / of_parts(size + (size == 0))
+    means = [total(share * mean) for mean in parts[1:4]]
+    pred, target, error = (mean - of_parts(joined) for mean, joined in zip(parts[1:4], means, strict=True))
     shifts = (error * error, pred * pred, target * target, pred * error)
-    sums = [(part + parts.size * shift).sum(0) for part, shift in zip(parts[5:], shifts, strict=True)]
-    return Moments._make([size, *means, parts.absolute.sum(0), *sums])
+    sums = [total(part + parts.size * shift) for part, shift in zip(parts[5:], shifts, strict=True)]
+    return Moments._make([size, *means, total(parts.absolute), *sums])
 
 
 def without_rest(products: Number, size: Number, rest: Number, other_rest: Number) -> Number:

@@ -4,6 +4,7 @@ most of the time.
 The formulas are those of :mod:`gar.functional.formulas` for one column; letters are those of :mod:`gar.functional.moments`.
 """
 
+import functools
 import math
 from typing import TYPE_CHECKING
 
@@ -33,46 +34,61 @@ def suits(columns: Columns) -> bool:
 def value_and_gradient(columns: Columns, alpha: float, settings: "GARSettings") -> tuple[Tensor, Tensor]:
     """Return the loss, a single number, and its gradient by ``columns.pred``, both computed in double precision."""
     pred, target = columns.pred.detach().numpy(), columns.target.detach().numpy()
-    f, y = pred.astype(np.float64), target.astype(np.float64)
-    if math.isfinite(f.dot(f) + y.dot(y)):
-        value, gradient = _solve(f, y, alpha, settings, columns)
-    else:
-        with np.errstate(all="ignore"):  # what is not finite shows in the result and needs no warning
-            value, gradient = _solve(f, y, alpha, settings, columns)
+    with np.errstate(all="ignore"):  # what is not finite shows in the result and needs no warning
+        value, gradient = _solve(pred.astype(np.float64), target.astype(np.float64), alpha, settings, columns)
     return torch.full((), value, dtype=columns.pred.dtype), torch.from_numpy(gradient.astype(pred.dtype, copy=False))
 
 
 def _solve(f: np.ndarray, y: np.ndarray, alpha: float, settings: "GARSettings", columns: Columns) -> tuple[float, np.ndarray]:
     """Return the loss and its gradient, which is built in the memory of the errors; all arrays are overwritten."""
-    n = float(len(f))
     e = f - y
     sign = np.sign(e)
     absolute = float(e.dot(sign))
-    mean_error, error = _centre(e, n)
-    mean_pred, pred = _centre(f, n)
-    mean_target, target = _centre(y, n)
-    if settings.nan_policy == "raise" and not math.isfinite(mean_target):
+    m = rest = _moments(f, y, e, absolute)
+    if _is_far_off(m):
+        f -= m.mean_pred
+        y -= m.mean_target
+        e -= m.mean_error
+        rest = _moments(f, y, e, absolute)
+        means = [mean + more for mean, more in zip(m[1:4], rest[1:4], strict=True)]
+        m = Moments._make([m.size, *means, *rest[4:]])
+    if settings.nan_policy == "raise" and not math.isfinite(m.mean_target):
         check_labels(columns.target)
-    moments = Moments(n, mean_pred, mean_target, mean_error, absolute, error, pred, target, float(f.dot(e)))
-    value, (by_sign, by_error, by_pred) = solve_floats(moments, alpha, settings, torch.finfo(columns.pred.dtype).eps)
+    value, (by_sign, by_error, by_pred) = solve_floats(m, alpha, settings, _unit(columns.pred.dtype))
     e *= by_error
     f *= by_pred
     sign *= by_sign
     e += f
     e += sign
+    e -= by_error * rest.mean_error + by_pred * rest.mean_pred
     return value, e
 
 
-def _centre(values: np.ndarray, n: float) -> tuple[float, float]:
-    """Take the mean off values in place; return it and the sum of squares."""
-    mean = float(np.add.reduce(values)) / n
-    values -= mean
-    square = float(values.dot(values))
-    if abs(mean) * 1e-12 > math.sqrt(square / n):  # a rounded mean shows where it is large against the spread
-        rest = float(np.add.reduce(values)) / n
-        values -= rest
-        return mean + rest, float(values.dot(values))
-    return mean, square
+def _moments(f: np.ndarray, y: np.ndarray, e: np.ndarray, absolute: float) -> Moments:
+    """Return the moments of a column, by products alone: each is a single call."""
+    n, ones = float(len(f)), _ones(len(f))
+    pred, target, error = float(f.dot(ones)) / n, float(y.dot(ones)) / n, float(e.dot(ones)) / n
+    error_square = float(e.dot(e)) - n * error * error
+    pred_square = float(f.dot(f)) - n * pred * pred
+    target_square = float(y.dot(y)) - n * target * target
+    cross = float(f.dot(e)) - n * pred * error
+    return Moments(n, pred, target, error, absolute, error_square, pred_square, target_square, cross)
+
+
+@functools.lru_cache(maxsize=8)
+def _ones(n: int) -> np.ndarray:
+    return np.ones(n)
+
+
+@functools.cache
+def _unit(dtype: torch.dtype) -> float:
+    return torch.finfo(dtype).eps
+
+
+def _is_far_off(m: Moments) -> bool:
+    """Return True where a mean is large against its spread: centred sums lose digits then, so the means must be taken off first."""
+    most = 100.0 / m.size
+    return bool(m.mean_error**2 > most * m.error or m.mean_pred**2 > most * m.pred or m.mean_target**2 > most * m.target)
 
 
 def solve_floats(m: Moments, alpha: float, settings: "GARSettings", unit: float) -> tuple[float, tuple[float, float, float]]:

@@ -4,6 +4,7 @@ A tuned parameter (alpha, delta, beta, ...) is a number or a tensor with one val
 so it follows ``.to(device)``. :data:`LOSSES` lists all losses by name, and :func:`register` adds one of your own.
 """
 
+from gar.losses.agreement import ConcordanceLoss, KlingGuptaLoss, NashSutcliffeLoss, NormInNormLoss, PearsonLoss
 from gar.losses.base import RegressionLoss
 from gar.losses.conr import ConRLoss
 from gar.losses.gar import GARLoss
@@ -16,14 +17,19 @@ from gar.registry import LOSSES, LossSpec, register
 __all__ = [
     "LOSSES",
     "ConRLoss",
+    "ConcordanceLoss",
     "FocalMAELoss",
     "FocalMSELoss",
     "GARLoss",
     "HuberLoss",
+    "KlingGuptaLoss",
     "LossSpec",
     "MAELoss",
     "MAEPearsonLoss",
     "MSELoss",
+    "NashSutcliffeLoss",
+    "NormInNormLoss",
+    "PearsonLoss",
     "RankNContrastLoss",
     "RankSimLoss",
     "RegressionLoss",

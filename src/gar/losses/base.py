@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from torch import Tensor, nn
 
 from gar import functional
+from gar.errors import InputError
 from gar.functional.features import join_batch
 from gar.validation import NanPolicy, check_nan_policy
 
@@ -40,6 +41,13 @@ class RegressionLoss(nn.Module):
                 shown.append(f"{name}={value!r}")
         return ", ".join(shown)
 
+    def refuse(self, more: dict[str, object]) -> None:
+        """Raise if the loss was called with keywords that it does not know, such as groups for a loss that compares no rows."""
+        if given := [name for name, value in more.items() if value is not None]:
+            raise InputError(
+                f"{type(self).__name__} takes no {', '.join(given)}; leave it out, or use a loss that does, such as GARLoss"
+            )
+
     def option(self, name: str, absent: object) -> object:
         """Return an argument of the constructor by its name, or ``absent`` if it is not kept."""
         return getattr(self, name, absent)
@@ -57,7 +65,10 @@ class FunctionLoss(RegressionLoss):
         check_nan_policy(nan_policy)
         self.nan_policy = nan_policy
 
-    def forward(self, pred: Tensor, target: Tensor, *, sample_weight: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
+    def forward(
+        self, pred: Tensor, target: Tensor, *, sample_weight: Tensor | None = None, mask: Tensor | None = None, **more: object
+    ) -> Tensor:
+        self.refuse(more)
         options = {name: getattr(self, name) for name in (*self.options, "nan_policy")}
         return self.function(pred, target, sample_weight=sample_weight, mask=mask, **options)
 

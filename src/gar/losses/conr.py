@@ -33,8 +33,16 @@ class ConRLoss(RegularisedLoss):
         self.eta, self.count_excluded = eta, count_excluded
 
     def forward(
-        self, pred: Tensor, target: Tensor, features: Tensor, *, sample_weight: Tensor | None = None, mask: Tensor | None = None
+        self,
+        pred: Tensor,
+        target: Tensor,
+        features: Tensor,
+        *,
+        sample_weight: Tensor | None = None,
+        mask: Tensor | None = None,
+        **more: object,
     ) -> Tensor:
+        self.refuse(more)
         features, target, sample_weight, mask, pred = self.joined(features, target, sample_weight, mask, pred)
         mae = self.mae(pred, target, sample_weight, mask)
         regulariser = functional.conr_loss(

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from gar.errors import InputError
 from gar.functional.aggregation import Form
-from gar.functional.gar import COMPONENTS, Component, GARFunction, GARSettings, gar_with
+from gar.functional.gar import COMPONENTS, Average, Component, GARFunction, GARSettings, gar_with
+from gar.functional.grouped import GroupReduction
 from gar.losses.base import RegressionLoss
 from gar.validation import NanPolicy, Pairs, in_full_precision, tuned_parameter
 
@@ -45,10 +46,20 @@ class GARLoss(RegressionLoss):
         eps: float = 1e-7,
         process_group: "ProcessGroup | None" = None,
         correction: int = 0,
+        group_reduction: GroupReduction = "pooled",
+        average: Average = "components",
     ) -> None:
         super().__init__()
         self.settings = GARSettings(
-            components=components, weights=weights, form=form, pairs=pairs, nan_policy=nan_policy, correction=correction, eps=eps
+            components=components,
+            weights=weights,
+            form=form,
+            pairs=pairs,
+            nan_policy=nan_policy,
+            correction=correction,
+            eps=eps,
+            group_reduction=group_reduction,
+            average=average,
         )
         self.alpha = tuned_parameter(alpha, "alpha", open_end=False)
         self.process_group = process_group
@@ -56,12 +67,26 @@ class GARLoss(RegressionLoss):
     def option(self, name: str, absent: object) -> object:
         return getattr(self.settings, name, super().option(name, absent))
 
-    def forward(self, pred: Tensor, target: Tensor, *, sample_weight: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
-        return gar_with(self.settings, pred, target, self.alpha, sample_weight, mask, self.process_group)
+    def forward(
+        self,
+        pred: Tensor,
+        target: Tensor,
+        *,
+        sample_weight: Tensor | None = None,
+        mask: Tensor | None = None,
+        groups: Tensor | None = None,
+    ) -> Tensor:
+        return gar_with(self.settings, pred, target, self.alpha, sample_weight, mask, self.process_group, groups)
 
     @in_full_precision
     def value_and_gradient(
-        self, pred: Tensor, target: Tensor, *, sample_weight: Tensor | None = None, mask: Tensor | None = None
+        self,
+        pred: Tensor,
+        target: Tensor,
+        *,
+        sample_weight: Tensor | None = None,
+        mask: Tensor | None = None,
+        groups: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Return the loss of every model and its gradient by ``pred``, in closed form: for training loops without autograd.
 
@@ -71,7 +96,7 @@ class GARLoss(RegressionLoss):
         """
         if self.process_group is not None:
             raise InputError("value_and_gradient is of the batch of one process; leave out process_group, or call the loss itself")
-        loss = GARFunction(self.settings, target, self.alpha, sample_weight, mask)
+        loss = GARFunction(self.settings, target, self.alpha, sample_weight, mask, groups)
         if not torch.is_grad_enabled():
             return loss.value_and_gradient(pred)
         with torch.no_grad():
@@ -79,7 +104,13 @@ class GARLoss(RegressionLoss):
 
     @torch.no_grad()
     def components_of(
-        self, pred: Tensor, target: Tensor, *, sample_weight: Tensor | None = None, mask: Tensor | None = None
+        self,
+        pred: Tensor,
+        target: Tensor,
+        *,
+        sample_weight: Tensor | None = None,
+        mask: Tensor | None = None,
+        groups: Tensor | None = None,
     ) -> dict[str, Tensor]:
         """Return the components of a batch by name, as they are before weights and aggregation: what to log.
 
@@ -90,11 +121,11 @@ class GARLoss(RegressionLoss):
             >>> GARLoss().components_of(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([1.0, 2.0, 3.0]))["mae"]
             tensor(0.3333)
         """
-        loss = GARFunction(self.settings, target, self.alpha, sample_weight, mask)
+        loss = GARFunction(self.settings, target, self.alpha, sample_weight, mask, groups)
         if self.process_group is None:
             values = loss.components(pred)
         else:
             from gar.functional.exchange import gar_components_over_group
 
             values = gar_components_over_group(loss, pred, self.process_group)
-        return dict(zip(self.settings.components, values, strict=True))
+        return dict(zip(self.settings.component_names, values, strict=True))

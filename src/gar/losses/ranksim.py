@@ -45,7 +45,9 @@ class RankSimLoss(RegularisedLoss):
         sample_weight: Tensor | None = None,
         mask: Tensor | None = None,
         representatives: Tensor | None = None,
+        **more: object,
     ) -> Tensor:
+        self.refuse(more)
         """Return one value per model.
 
         Args:
