@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch.utils.data import Sampler
 
-from gar.errors import InputError, whole_number
-from gar.validation import check_groups
+from gar.errors import InputError
+from gar.validation import check_groups, whole_number
 
 
 class GroupBatchSampler(Sampler[list[int]]):
