@@ -69,8 +69,13 @@ def counts() -> Iterator[tuple[str, tuple[int, int]]]:
     yield "`GARLoss()` of three targets", kernels(gar.GARLoss(), three, meta(ROWS, 3))
     alphas = torch.ones(5, device="meta")
     yield "`GARLoss(alphas)` of five models", kernels(gar.GARLoss(alphas), meta(5, ROWS, 1).requires_grad_(), meta(5, ROWS, 1))
+    days = meta(ROWS).long()
+    yield "`GARLoss()` with `groups`", kernels(gar.GARLoss(), pred, target, groups=days)
+    yield '`GARLoss(group_reduction="mean")` with `groups`', kernels(gar.GARLoss(group_reduction="mean"), pred, target, groups=days)
     for loss in (gar.MAELoss(), gar.MSELoss(), gar.HuberLoss(), gar.FocalMAELoss(), gar.FocalMSELoss(), gar.MAEPearsonLoss()):
         yield f"`{type(loss).__name__}()`", kernels(loss, pred, target)
+    for agreement in (gar.PearsonLoss(), gar.ConcordanceLoss(), gar.NashSutcliffeLoss(), gar.KlingGuptaLoss()):
+        yield f"`{type(agreement).__name__}()`", kernels(agreement, pred, target)
     yield "`RankSimLoss()`", kernels(gar.RankSimLoss(), pred, target, features)
     yield "`RankNContrastLoss()`", kernels(gar.RankNContrastLoss(), features, target)
     yield "`ConRLoss()`", kernels(gar.ConRLoss(), pred, target, features)

@@ -179,7 +179,7 @@ class GARSettings:
 
     @property
     def component_names(self) -> tuple[str, ...]:
-        """The name of every component; those along the targets are distinguished where both kinds of pairs are joined."""
+        """The name of every component; those along the targets have a suffix where both kinds of pairs are joined."""
         if self.pairs != "both":
             return tuple(self.components)
         return (*self.components, *(f"{name}_of_targets" for name in self.components if name != "mae"))
