@@ -48,7 +48,7 @@ class LossSpec:
         stacked: whether ``forward`` takes many models at once, ``(models, batch, targets)``, and returns one value for each.
             False is for a loss that returns a single number, such as those of :mod:`torch.nn`: models are evaluated one by one.
         needs_distinct_labels: whether ``forward`` takes ``representatives (..., batch)``, True for one row of every distinct label.
-        comparison_options: further arguments of the class in a comparison, where its defaults are not what is compared.
+        training_options: further arguments of the class in estimators and comparisons, where its defaults are not what trains best.
         style: how it is drawn; None takes the next free style.
     """
 
@@ -59,7 +59,7 @@ class LossSpec:
     grid: tuple[float, ...] = ()
     stacked: bool = True
     needs_distinct_labels: bool = False
-    comparison_options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    training_options: Mapping[str, Any] = field(default_factory=dict, hash=False)
     style: Style | None = None
 
     @property
@@ -170,7 +170,7 @@ _LOSSES: dict[str, LossSpec] = {
     "mae_pearson": LossSpec(
         title="MAE-Pearson",
         module="gar.losses:MAEPearsonLoss",
-        comparison_options={"balance": "code"},  # by the paper's text training diverges while the correlation is negative
+        training_options={"balance": "code"},  # by the paper's text training diverges while the correlation is negative
         style=Style(light="#56254e", dark="#b74cc4", dash=(0, (7, 1.5, 1.2, 1.5, 1.2, 1.5)), marker="P"),
     ),
     "pearson": LossSpec(title="Pearson", module="gar.losses:PearsonLoss"),
@@ -179,7 +179,7 @@ _LOSSES: dict[str, LossSpec] = {
     "kling_gupta": LossSpec(
         title="Kling-Gupta",
         module="gar.losses:KlingGuptaLoss",
-        comparison_options={"level": "deviation"},  # labels are standardised in training, so their mean is near 0
+        training_options={"level": "deviation"},  # labels are standardised in training, so their mean is near 0
     ),
     "norm_in_norm": LossSpec(title="Norm-in-Norm", module="gar.losses:NormInNormLoss"),
 }

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gar.registry import LOSSES
 from gar.stack import PeriodicFeatures, Scaling, StackData, TrainSettings
 from gar.stack.data import has_two_values
 from gar.validation import check_choice
@@ -122,11 +123,14 @@ def train_settings(
     rows: int = 0,
     encoding: str | None = None,
     epochs: int,
+    loss: str,
     loss_options: Mapping[str, Any] | None = None,
     drop_last: bool = False,
     **more: Any,
 ) -> TrainSettings:
     """Return the settings of a stack from those of a preset; ``more`` are settings that a stack takes as they are.
+
+    The loss has the options that it is registered with, unless ``loss_options`` has others.
 
     Periodic features get learned feature gates, which switch off uninformative inputs. The multistep schedule has its milestones
     after a half and three quarters of the epochs. Batches are of nearly equal size, unless ``drop_last`` drops an incomplete one.
@@ -138,7 +142,8 @@ def train_settings(
         drop_last=drop_last,
         even_batches=not drop_last,
         milestones=(epochs // 2, 3 * epochs // 4),
-        loss_options=dict(loss_options or {}),
+        loss=loss,
+        loss_options={**LOSSES[loss].training_options, **(loss_options or {})},
         **more,
     )
 

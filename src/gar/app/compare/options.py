@@ -132,7 +132,6 @@ class Options:
             features=features,
             batch_size=batch_size,
             loss=loss,
-            loss_options=LOSSES[loss].comparison_options,
             drop_last=self.preset == "paper" and train_rows >= batch_size,
             monitor=self.metric,
             **{name: values[name] for name in names if name in values},
