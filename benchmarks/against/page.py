@@ -125,7 +125,11 @@ def draw() -> None:
     right.scatter(seconds[shown], relative[shown], color=[colours[index] for index in shown], s=60, zorder=2)
     for index in shown:
         right.annotate(
-            TITLES[methods[index]], (seconds[index], relative[index]), xytext=(6, 5), textcoords="offset points", fontsize=9
+            TITLES[methods[index]],
+            (seconds[index], relative[index]),
+            xytext=(6, -14 if methods[index] == "gar" else 5),
+            textcoords="offset points",
+            fontsize=9,
         )
     right.set(xscale="log", xlabel="seconds of one thread, median", ylabel="RMSE, as a multiple of the best (geometric mean)")
     right.margins(0.18)
