@@ -189,7 +189,9 @@ class GARRegressorCV(NetworkRegressor):
         rungs = self._halve(tables, limit, seed, device)
         best = self._set_results(rungs, tables)
         members = self._members(rungs, tables, encoders)
-        self._set_members(self._refit(best, rungs, rows, limit, seed, device) if self.refit == "best" else members)
+        if self.refit == "best":
+            members = self._refit(best, rungs, rows, limit, seed, device) or members
+        self._set_members(members)
         return self
 
     def _check_arguments(self) -> None:
@@ -418,7 +420,9 @@ class GARRegressorCV(NetworkRegressor):
     def _members(self, rungs: list[Rung], tables: Tables, encoders: Sequence[Encoder]) -> list[Member]:
         """Return the networks of every fold whose mean has the best validation score, from the last rung that has any."""
         self.history_ = rungs[-1].runs
-        for rung in reversed(rungs):  # a time limit may have ended the last one before its first epoch
+        for rung in reversed(
+            rungs if self.time_limit else rungs[-1:]
+        ):  # a limit may have ended the last one before its first epoch
             self.fold_params_, members = [], []
             for fold in rung.folds:
                 if chosen := rung.chosen(fold, tables, encoders[fold], self.scoring_):
@@ -433,10 +437,16 @@ class GARRegressorCV(NetworkRegressor):
     def _refit(
         self, best: Candidate, rungs: list[Rung], rows: WeightedRows, limit: TimeLimit, seed: int, device: torch.device
     ) -> list[Member]:
-        """Train one network on all rows with the best combination, for the median of the epochs that were best on the folds."""
+        """Train one network on all rows with the best combination, for the median of the epochs that were best on the folds.
+
+        Without time for a single epoch there is none, and the networks of the folds predict.
+        """
         rung = next(rung for rung in reversed(rungs) if best in rung.candidates)
         data, encoders = self._stack_data(rows)
         data = encode_features(data, best.encoding, seed=seed)
-        epochs = {"epochs": int(np.median(rung.best_epochs(best))) + 1, "keep_final": True}
+        epochs = {"epochs": max(1, int(np.median(rung.best_epochs(best))) + 1), "keep_final": True}
         _, history = self._train_stack(data, [best], [0], np.array([seed]), limit.deadline, device, **epochs)
+        if not (history.epochs_run.any() or history.failed_epoch.max() >= 0):
+            warnings.warn(f"time_limit={self.time_limit} s was over before refit='best': the mean predicts", stacklevel=3)
+            return []
         return [Member(history.final, encoders[0], data.folds[0].features, data.folds[0].labels)]
