@@ -83,7 +83,7 @@ def test_a_time_limit_is_kept_and_reported(jobs: int) -> None:
 def test_no_time_for_a_refit_leaves_the_mean(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y = table()
     model = quick(refit="best", time_limit=1000)
-    train_stack = model._train_stack
+    train_stack: Any = model._train_stack
 
     def without_time(*given: Any, **more: Any) -> Any:
         stack, deadline, rest = given[:4], given[4], given[5:]
