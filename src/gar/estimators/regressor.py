@@ -136,7 +136,7 @@ class GARRegressor(NetworkRegressor):
     def _train_settings(self, data: StackData) -> TrainSettings:
         rows = train_rows(data)
         given = {name: getattr(self, name) for name in _SETTINGS}
-        given["epochs"] = epochs_for(rows) if self.epochs == "auto" else self.epochs
+        given["epochs"] = epochs_for(rows) if self.epochs == "auto" else whole_number(self.epochs, "epochs")
         given["batch_size"] = batch_size_for(rows) if self.batch_size == "auto" else self.batch_size
         given |= {"keep_best": "mae"} if self.early_stopping else {"keep_final": True}
         return train_settings(features=data.x.shape[1], rows=rows, **given)

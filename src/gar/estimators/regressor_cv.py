@@ -213,8 +213,8 @@ class GARRegressorCV(NetworkRegressor):
     def _splits(self, rows: WeightedRows, groups: Any, seed: int) -> list[Split]:
         """Return shuffled folds for a number; a splitter or a list of splits is used as it is."""
         count = len(rows.weight)
-        if groups is not None and len(groups) != count:
-            raise InputError(f"groups has {len(groups)} values, X has {count} rows; pass one group for each row")
+        if groups is not None and np.shape(groups) != (count,):
+            raise InputError(f"groups has shape {np.shape(groups)}, X has {count} rows; pass one group for each row: ({count},)")
         cv = int(self.cv) if isinstance(self.cv, Integral) else self.cv
         if isinstance(cv, int) and not 2 <= cv <= count:
             raise InputError(f"cv={cv} folds are asked of n_samples={count} rows; use 2 folds or more, and no more than rows")
