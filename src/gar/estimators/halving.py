@@ -3,7 +3,6 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
@@ -188,7 +187,7 @@ class TimeLimit:
     """
 
     def __init__(self, seconds: float | None) -> None:
-        if seconds is not None and not (isinstance(seconds, Real) and seconds > 0):
+        if seconds is not None and not (isinstance(seconds, int | float | np.number) and seconds > 0):
             raise InputError(f"time_limit={seconds!r}; expected a number of seconds above 0, or None for no limit")
         self.seconds, self._start = seconds, time.monotonic()
 
