@@ -255,7 +255,7 @@ def check_device(one: Tensor, other: Tensor, name: str, *, one_name: str = "pred
         raise InputError(f"{one_name} is on {one.device}, {name} on {other.device}; use {name}.to({one_name}.device)")
 
 
-def check_choice(value: object, choices: tuple[str, ...], name: str) -> None:
+def check_choice(value: object, choices: tuple[object, ...], name: str) -> None:
     if value not in choices:
         raise InputError(f"{name}={value!r} is unknown; choose one of {', '.join(map(repr, choices))}")
 

@@ -86,17 +86,17 @@ def test_cv_predicts_with_the_best_means_of_its_folds() -> None:
     assert np.corrcoef(model.predict(x), y)[0, 1] > 0.95
 
 
-def test_finalists_are_of_both_encodings() -> None:
-    """All combinations of both encodings for a sixth of the epochs, and the best of each of them to the end."""
+def test_finalists_are_of_all_encodings() -> None:
+    """All combinations of all encodings for a sixth of the epochs, and the best of each of them to the end."""
     x, y = table()
-    model = quick(encoding="auto", n_finalists=2).fit(x, y)
+    model = quick(encoding="auto", n_finalists=3).fit(x, y)
     results = model.cv_results_
-    assert len(results["params"]) == 2 * 6
+    assert len(results["params"]) == 3 * 6
     full = np.flatnonzero(results["epochs"] == 20)
-    assert sorted(results["epochs"]) == [4] * 10 + [20] * 2
-    assert {results["params"][index]["encoding"] for index in full} == {"periodic", None}
-    assert sorted(results["rank_test_score"][full]) == [1, 2]
-    assert {encoding: len(run[0]) for (encoding, _), run in model.history_.items()} == {"periodic": 3, None: 3}
+    assert sorted(results["epochs"]) == [4] * 15 + [20] * 3
+    assert {results["params"][index]["encoding"] for index in full} == {"periodic", "piecewise", None}
+    assert sorted(results["rank_test_score"][full]) == [1, 2, 3]
+    assert {encoding: len(run[0]) for (encoding, _), run in model.history_.items()} == {"periodic": 3, "piecewise": 3, None: 3}
 
 
 def test_candidates_are_promoted_from_one_fold_to_all() -> None:
@@ -124,16 +124,16 @@ def test_finalists_of_a_single_split() -> None:
     assert np.corrcoef(model.predict(x), y)[0, 1] > 0.9
 
 
-def test_periodic_features_fit_what_plain_features_do_not() -> None:
+def test_expanded_features_fit_what_plain_features_do_not() -> None:
     """Steps of one feature: the encoding is chosen by validation score."""
     x = np.random.default_rng(0).uniform(-2, 2, size=(300, 2))
     y = np.floor(4 * x[:, 0]) % 2 + 0.1 * x[:, 1]
-    scores = {encoding: quick(encoding=encoding).fit(x, y).best_score_ for encoding in ("periodic", None)}
-    assert scores["periodic"] > scores[None] + 0.1
-    assert quick(encoding="auto").fit(x, y).best_params_["encoding"] == "periodic"
+    scores = {encoding: quick(encoding=encoding).fit(x, y).best_score_ for encoding in ("periodic", "piecewise", None)}
+    assert min(scores["periodic"], scores["piecewise"]) > scores[None] + 0.1
+    assert quick(encoding="auto").fit(x, y).best_params_["encoding"] == max(scores, key=lambda name: scores[name])
 
 
-@pytest.mark.parametrize("encoding", ["periodic", None])
+@pytest.mark.parametrize("encoding", ["periodic", "piecewise", None])
 def test_refit_trains_on_all_rows(encoding: str | None) -> None:
     x, y = table()
     model = quick(refit="best", encoding=encoding).fit(x, y)
@@ -299,7 +299,7 @@ def test_it_fits_the_diabetes_table() -> None:
     assert cross_val_score(model, x, y, cv=3).mean() > 0.4
 
 
-@pytest.mark.parametrize("encoding", [None, "periodic"])
+@pytest.mark.parametrize("encoding", [None, "periodic", "piecewise"])
 def test_a_feature_that_was_constant_in_training_is_ignored_later(encoding: str | None) -> None:
     x, y = table(60)
     x[:, 4] = 0.1

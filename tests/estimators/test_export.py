@@ -25,10 +25,11 @@ runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installe
     [
         GARRegressor(epochs=3, activation="elu", random_state=0),
         GARRegressor(epochs=3, encoding="periodic", random_state=0),
+        GARRegressor(epochs=3, encoding="piecewise", random_state=0),
         GARRegressorCV(epochs=3, cv=2, encoding="periodic", random_state=0),
         GARRegressorCV(preset="paper", cv=2, random_state=0),
     ],
-    ids=["elu", "periodic", "folds", "paper"],
+    ids=["elu", "periodic", "piecewise", "folds", "paper"],
 )
 @pytest.mark.parametrize("targets", [1, 2])
 def test_predictions_agree(model: Any, targets: int, tmp_path: Path) -> None:

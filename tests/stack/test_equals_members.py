@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from gar.registry import LOSSES
-from gar.stack import Models, PeriodicFeatures, Scaling, StackData, TrainSettings, train
+from gar.stack import ExpandedFeatures, Models, PeriodicFeatures, PiecewiseFeatures, Scaling, StackData, TrainSettings, train
 from gar.stack.network import Activation
 from gar.stack.settings import Optimizer, Schedule
 from tests.stack.plain import PlainTraining, make_data
@@ -123,11 +124,17 @@ def test_gates_in_two_phases_and_without_hidden_layers() -> None:
     assert_equals_members(make_data(), two_folds("gar"), replace(SETTINGS, hidden_sizes=(), feature_gates=True))
 
 
-def test_periodic_features() -> None:
+@pytest.mark.parametrize("encoding", ["periodic", "piecewise"])
+def test_expanded_features(encoding: str) -> None:
     plain = make_data(features=3)
+
+    def expanded(index: int, x: Tensor) -> ExpandedFeatures:
+        if encoding == "periodic":
+            return PeriodicFeatures.draw(Scaling.of(x), (0, 2), 5, seed=(index,))
+        return PiecewiseFeatures.of(Scaling.of(x), (0, 2), 5, x)
+
     folds = [
-        replace(fold, features=PeriodicFeatures.draw(Scaling.of(plain.x[torch.from_numpy(fold.train)]), (0, 2), 5, seed=(index,)))
-        for index, fold in enumerate(plain.folds)
+        replace(fold, features=expanded(index, plain.x[torch.from_numpy(fold.train)])) for index, fold in enumerate(plain.folds)
     ]
     data = StackData(plain.x, plain.y, folds)
     assert data.inputs == 3 + 2 * 5

@@ -1,10 +1,10 @@
-"""Scaling of features with outliers, of labels with bounds, and periodic features batch by batch."""
+"""Scaling of features with outliers, of labels with bounds, and expanded features batch by batch."""
 
 import numpy as np
 import pytest
 import torch
 
-from gar.stack import PeriodicFeatures, RobustScaling, Scaling
+from gar.stack import ExpandedFeatures, PeriodicFeatures, PiecewiseFeatures, RobustScaling, Scaling
 
 
 def test_a_wrong_cell_leaves_differences_between_the_others() -> None:
@@ -38,9 +38,45 @@ def test_robust_scaling_counts_weights_as_copies() -> None:
         np.testing.assert_allclose(getattr(weighted, name), getattr(copies, name), rtol=1e-9)
 
 
-def test_periodic_features_of_a_batch_are_those_of_the_table() -> None:
-    values = torch.from_numpy(np.random.default_rng(0).normal(size=(64, 3)))
-    features = PeriodicFeatures.draw(Scaling.of(values), (0, 2), 5, seed=(1,))
+VALUES = torch.from_numpy(np.random.default_rng(0).normal(size=(64, 3)))
+
+
+@pytest.mark.parametrize(
+    "features",
+    [
+        PeriodicFeatures.draw(Scaling.of(VALUES), (0, 2), 5, seed=(1,)),
+        PiecewiseFeatures.of(Scaling.of(VALUES), (0, 2), 5, VALUES),
+    ],
+    ids=["periodic", "piecewise"],
+)
+def test_expanded_features_of_a_batch_are_those_of_the_table(features: ExpandedFeatures) -> None:
+    assert features.count == 2 * 5
     out = torch.empty(3 + 2 * 5, 64, dtype=torch.float64)
-    features.to(out).expand(features.scaling.apply(values).T.contiguous(), out)
-    np.testing.assert_allclose(out.T, features.apply(values), rtol=0, atol=1e-12)
+    features.to(out).expand(features.scaling.apply(VALUES).T.contiguous(), out)
+    np.testing.assert_allclose(out.T, features.apply(VALUES), rtol=0, atol=1e-12)
+
+
+def test_ramps_have_equally_many_values() -> None:
+    """A skewed column: every ramp but one is at its lower or upper end, and each is climbed by a quarter of the values."""
+    values = torch.from_numpy(np.random.default_rng(0).lognormal(sigma=2.0, size=(400, 1)))
+    ramps = PiecewiseFeatures.of(Scaling.of(values), (0,), 4, values).apply(values)[:, 1:]
+    climbing = (ramps > -1) & (ramps < 1)
+    assert int(climbing.sum(1).max()) == 1
+    np.testing.assert_allclose(climbing.sum(0), 100, atol=1)
+    beyond = torch.tensor([[-5.0], [1e9]], dtype=torch.float64)
+    ends = PiecewiseFeatures.of(Scaling.of(values), (0,), 4, values).apply(beyond)[:, 1:]
+    assert ends.tolist() == [[-1.0] * 4, [1.0] * 4]
+
+
+def test_ramps_between_repeated_values() -> None:
+    """Three values have two ramps between them, however many are asked for; the others are constant."""
+    values = torch.tensor([0.0] * 50 + [1.0] * 30 + [5.0] * 20, dtype=torch.float64).unsqueeze(1)
+    ramps = PiecewiseFeatures.of(Scaling.of(values), (0,), 10, values).apply(values)[:, 1:]
+    assert ramps[[0, 50, 80]].T.round(decimals=9).unique(dim=0).tolist() == [[-1.0, -1.0, 1.0], [-1.0, 1.0, 1.0], [0.0, 0.0, 0.0]]
+
+
+def test_ramps_count_weights_as_copies() -> None:
+    counts = torch.from_numpy(np.random.default_rng(1).integers(1, 4, 64))
+    weighted = PiecewiseFeatures.of(Scaling.of(VALUES), (0, 2), 5, VALUES, counts.double())
+    copies = PiecewiseFeatures.of(Scaling.of(VALUES), (0, 2), 5, VALUES.repeat_interleave(counts, 0))
+    np.testing.assert_allclose(weighted.apply(VALUES), copies.apply(VALUES), rtol=0, atol=1e-9)

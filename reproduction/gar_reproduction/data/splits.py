@@ -9,7 +9,7 @@ import torch
 from gar.app.tables.splits import Parts, consecutive_folds, count_tested, group_folds
 from gar.errors import InputError
 from gar.stack import StackData
-from gar.stack.data import proper_scale
+from gar.stack.scaling import proper_scale
 from gar.validation import check_choice
 from gar_reproduction.data.catalog import describe
 from gar_reproduction.data.loading import DataTable

@@ -17,15 +17,15 @@ from gar.encoding.encoder import inferred_codes, sorted_distinct
 from gar.errors import InputError
 from gar.pickles import VersionedPickle
 from gar.registry import LOSSES
-from gar.stack import PeriodicFeatures, Scaling, StackData, StackedMLP
-from gar.stack.data import LARGEST
+from gar.stack import ExpandedFeatures, Scaling, StackData, StackedMLP
+from gar.stack.scaling import LARGEST
 from gar.validation import check_choice
 
 Split = tuple[np.ndarray, np.ndarray]
 """Row numbers of the training rows and of the validation rows."""
 
 BLOCK_ROWS = 4096
-"""Rows that are predicted at a time, so that periodic features of many rows do not fill the memory."""
+"""Rows that are predicted at a time, so that expanded features of many rows do not fill the memory."""
 
 
 class WeightedRows(NamedTuple):
@@ -85,7 +85,7 @@ class Member(NamedTuple):
 
     networks: StackedMLP
     encoder: Encoder
-    features: Scaling | PeriodicFeatures | None
+    features: Scaling | ExpandedFeatures | None
     labels: Scaling | None
 
     def predict(self, x: Tensor) -> Tensor:
@@ -93,7 +93,7 @@ class Member(NamedTuple):
         return predictions(self.networks, self.features, self.labels, x)
 
 
-def predictions(networks: StackedMLP, features: Scaling | PeriodicFeatures | None, labels: Scaling | None, x: Tensor) -> Tensor:
+def predictions(networks: StackedMLP, features: Scaling | ExpandedFeatures | None, labels: Scaling | None, x: Tensor) -> Tensor:
     """Return predictions ``(networks, rows, targets)`` in the units of the labels, for rows ``x (rows, features)`` of a table.
 
     They are computed in double precision, in which a row's prediction does not depend on the rows beside it.

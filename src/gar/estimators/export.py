@@ -13,8 +13,8 @@ from gar.encoding import Encoder, NumericColumn
 from gar.errors import InputError, quoted
 from gar.estimators.base import NetworkRegressor
 from gar.files import write_whole
-from gar.stack import BoundedScaling, PeriodicFeatures, RobustScaling, Scaling
-from gar.stack.data import FARTHEST
+from gar.stack import BoundedScaling, ExpandedFeatures, PeriodicFeatures, RobustScaling, Scaling
+from gar.stack.scaling import FARTHEST
 
 _OPSET = 17
 _FLOAT, _DOUBLE = 1, 11  # onnx.TensorProto
@@ -103,7 +103,7 @@ class _Graph:
         return self.add("Gather", both, self.constant(np.array(order)), axis=1)
 
     def add_network(
-        self, value: str, network: nn.Sequential, features: Scaling | PeriodicFeatures | None, labels: Scaling | None
+        self, value: str, network: nn.Sequential, features: Scaling | ExpandedFeatures | None, labels: Scaling | None
     ) -> str:
         """Add the predictions of one network for encoded features, and return their name."""
         value = self._inputs(value, features)
@@ -117,34 +117,38 @@ class _Graph:
             return value
         return self.add("Min", self.add("Max", value, self.constant(labels.low)), self.constant(labels.high))
 
-    def _inputs(self, value: str, features: Scaling | PeriodicFeatures | None) -> str:
+    def _inputs(self, value: str, features: Scaling | ExpandedFeatures | None) -> str:
         """Add the inputs of a network in single precision, scaled before they are rounded."""
         if features is None:
             return self.add("Cast", value, to=_FLOAT)
-        scaling = features.scaling if isinstance(features, PeriodicFeatures) else features
+        scaling = features.scaling if isinstance(features, ExpandedFeatures) else features
         scaled = self.add("Div", self.add("Sub", value, self.constant(scaling.center)), self.constant(scaling.scale))
         if isinstance(scaling, RobustScaling):
             scaled = self._squashed(scaled, scaling)
         single = self.add("Cast", scaled, to=_FLOAT)
-        if not isinstance(features, PeriodicFeatures):
+        if not isinstance(features, ExpandedFeatures):
             return single
-        return self.add("Concat", single, self._cosines(scaled, features), axis=1)
+        return self.add("Concat", single, self._expanded(scaled, features), axis=1)
 
     def _squashed(self, scaled: str, scaling: RobustScaling) -> str:
         """Add what :meth:`gar.stack.RobustScaling.apply` does after scaling."""
-        ends = [self.constant(np.float64(sign * FARTHEST)) for sign in (-1, 1)]
-        cut = self.add("Min", self.add("Max", scaled, ends[0]), ends[1])
+        cut = self._between(scaled, -FARTHEST, FARTHEST)
         part = self.add("Div", cut, self.constant(scaling.knee))
         root = self.add("Sqrt", self.add("Add", self.add("Mul", part, part), self.constant(np.float64(1.0))))
         return self.add("Div", cut, root)
 
-    def _cosines(self, scaled: str, features: PeriodicFeatures) -> str:
-        """Add what :meth:`gar.stack.PeriodicFeatures.apply` computes; whole periods are subtracted before rounding to float32."""
-        columns = self.constant(np.repeat(features.columns.numpy(), features.frequencies.shape[1]))
-        phases = self.add("Mul", self.add("Gather", scaled, columns, axis=1), self.constant(features.frequencies.flatten()))
-        periods = self.add("Add", phases, self.constant(features.phases.flatten()))
-        part = self.add("Cast", self.add("Sub", periods, self.add("Floor", periods)), to=_FLOAT)
+    def _expanded(self, scaled: str, features: ExpandedFeatures) -> str:
+        """Add the features that :meth:`gar.stack.ExpandedFeatures.apply` puts beside the scaled ones."""
+        columns = self.constant(np.repeat(features.columns.numpy(), features.slopes.shape[1]))
+        lines = self.add("Mul", self.add("Gather", scaled, columns, axis=1), self.constant(features.slopes.flatten()))
+        lines = self.add("Add", lines, self.constant(features.offsets.flatten()))
+        if not isinstance(features, PeriodicFeatures):
+            return self.add("Cast", self._between(lines, -1.0, 1.0), to=_FLOAT)
+        part = self.add("Cast", self.add("Sub", lines, self.add("Floor", lines)), to=_FLOAT)  # whole periods would be rounded
         return self.add("Cos", self.add("Mul", part, self.constant(np.float32(2.0 * np.pi))))
+
+    def _between(self, value: str, low: float, high: float) -> str:
+        return self.add("Min", self.add("Max", value, self.constant(np.float64(low))), self.constant(np.float64(high)))
 
     def _layer(self, value: str, layer: nn.Module) -> str:
         if isinstance(layer, nn.Linear):

@@ -5,10 +5,11 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
 from gar.registry import LOSSES
-from gar.stack import PeriodicFeatures, Scaling, StackData, TrainSettings
-from gar.stack.data import has_two_values
+from gar.stack import ExpandedFeatures, Fold, PeriodicFeatures, PiecewiseFeatures, Scaling, StackData, TrainSettings
+from gar.stack.scaling import has_two_values
 from gar.validation import check_choice
 
 ESTIMATOR_PRESET: Mapping[str, Any] = {
@@ -39,10 +40,10 @@ PAPER_PRESET: Mapping[str, Any] = {
 
 
 class NetworkSize(NamedTuple):
-    """Width of the hidden layers, and number of periodic features of each input feature."""
+    """Width of the hidden layers, and number of further features of each feature that an encoding expands."""
 
     width: int
-    frequencies: int
+    expansion: int
 
 
 SMALL_NETWORK, LARGE_NETWORK, LARGE_NETWORK_ROWS = NetworkSize(64, 16), NetworkSize(128, 24), 2000
@@ -51,32 +52,42 @@ SMALL_NETWORK, LARGE_NETWORK, LARGE_NETWORK_ROWS = NetworkSize(64, 16), NetworkS
 SMALL_ROWS = 4000
 """Up to this many training rows a table gets all epochs, in the smallest batches. More rows need fewer passes over them."""
 
-EPOCHS, BATCH_SIZE, FINALISTS = 60, 32, 4
-"""Epochs, rows of a batch and finalists of a small table."""
+EPOCHS, BATCH_SIZE, FINALISTS = 60, 32, 3
+"""Epochs, rows of a batch and finalists of a small table: the best one of each encoding."""
+
+LARGE_FINALISTS = 2
 
 LEAST_EPOCHS, _LARGEST_BATCH = 5, 512
 """Fewest epochs and most rows of a batch, whatever the size of a table."""
 
-MAX_PERIODIC_FEATURES = 600
-"""Most periodic features of a table: with many input features, each has fewer of them."""
+MAX_EXPANDED_FEATURES = 600
+"""Most features that an encoding adds to a table: with many input features, each has fewer of them."""
+
+ENCODINGS = ("periodic", "piecewise", None)
+"""How networks may read features: with cosines of each, with ramps of each, or standardised alone."""
 
 
 def encode_features(data: StackData, encoding: str | None, *, seed: int) -> StackData:
-    """Return a table of standardised features with another encoding: ``"periodic"``, or None for standardised features alone.
+    """Return a table of standardised features with another encoding, one of :data:`ENCODINGS`.
 
-    Features of two values have no periodic features: a network reads them as they are. Every fold draws its own frequencies, so
-    that the networks of an ensemble differ in more than their rows.
+    Features of two values are not expanded: a network reads them as they are. Every fold has its own expansion, so that the
+    networks of an ensemble differ in more than their rows.
     """
-    if encoding is not None:
-        check_choice(encoding, ("periodic",), "encoding")
+    check_choice(encoding, ENCODINGS, "encoding")
     columns = [index for index, column in enumerate(data.x.T) if not has_two_values(column)]
     if encoding is None or not columns:
         return data
-    frequencies = max(1, min(network_size(train_rows(data)).frequencies, MAX_PERIODIC_FEATURES // len(columns)))
-    folds = []
-    for index, fold in enumerate(data.folds):
+    count = max(1, min(network_size(train_rows(data)).expansion, MAX_EXPANDED_FEATURES // len(columns)))
+
+    def expanded(index: int, fold: Fold) -> ExpandedFeatures:
         assert isinstance(fold.features, Scaling)
-        folds.append(replace(fold, features=PeriodicFeatures.draw(fold.features, columns, frequencies, seed=(seed, index))))
+        if encoding == "periodic":
+            return PeriodicFeatures.draw(fold.features, columns, count, seed=(seed, index))
+        train = torch.from_numpy(fold.train)
+        weight = None if data.sample_weight is None else data.sample_weight[train]
+        return PiecewiseFeatures.of(fold.features, columns, count, data.x[train], weight)
+
+    folds = [replace(fold, features=expanded(index, fold)) for index, fold in enumerate(data.folds)]
     return StackData(data.x, data.y, folds, sample_weight=data.sample_weight)
 
 
@@ -113,7 +124,7 @@ def batch_size_for(rows: int) -> int:
 
 def finalists_for(rows: int) -> int:
     """Return the number of candidates that are trained for all epochs, for this many training rows."""
-    return FINALISTS if rows <= 2 * SMALL_ROWS else FINALISTS // 2
+    return FINALISTS if rows <= 2 * SMALL_ROWS else LARGE_FINALISTS
 
 
 def train_settings(
@@ -132,12 +143,12 @@ def train_settings(
 
     The loss has the options that it is registered with, unless ``loss_options`` has others.
 
-    Periodic features get learned feature gates, which switch off uninformative inputs. The multistep schedule has its milestones
+    Expanded features get learned feature gates, which switch off uninformative inputs. The multistep schedule has its milestones
     after a half and three quarters of the epochs. Batches are of nearly equal size, unless ``drop_last`` drops an incomplete one.
     """
     return TrainSettings(
         hidden_sizes=widths(hidden_sizes, features=features, rows=rows),
-        feature_gates=encoding == "periodic",
+        feature_gates=encoding is not None,
         epochs=epochs,
         drop_last=drop_last,
         even_batches=not drop_last,

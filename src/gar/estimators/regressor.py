@@ -30,8 +30,9 @@ class GARRegressor(NetworkRegressor):
         hidden_sizes: widths of the hidden layers; ``"auto"`` is three of 64 or, from 2000 training rows on, of 128; ``"paper"``
             the paper's by number of features.
         activation: between the layers: ``"silu"`` or ``"elu"``.
-        encoding: of features: ``"periodic"`` adds cosines of each (:class:`gar.stack.PeriodicFeatures`) and learned feature gates,
-            which switch off uninformative inputs; None is standardised features alone.
+        encoding: of features: ``"periodic"`` adds cosines of each (:class:`gar.stack.PeriodicFeatures`), ``"piecewise"`` ramps of
+            each (:class:`gar.stack.PiecewiseFeatures`), both with learned feature gates, which switch off uninformative inputs;
+            None is standardised features alone.
         learning_rate: at the first epoch.
         weight_decay: of the optimiser.
         epochs: passes over the rows; ``"auto"`` is 60 up to 4000 training rows, and fewer for more.

@@ -26,6 +26,7 @@ from gar.estimators.halving import (
     with_at_most,
 )
 from gar.estimators.presets import (
+    ENCODINGS,
     ESTIMATOR_PRESET,
     PAPER_PRESET,
     SMALL_ROWS,
@@ -72,16 +73,17 @@ class GARRegressorCV(NetworkRegressor):
         hidden_sizes: widths of the hidden layers; ``"auto"`` is three of 64 or, from 2000 training rows on, of 128; ``"paper"``
             the paper's by number of features.
         activation: between the layers: ``"silu"`` or ``"elu"``.
-        encoding: of features: ``"periodic"`` adds cosines of each (:class:`gar.stack.PeriodicFeatures`) and learned feature gates,
-            which switch off uninformative inputs; None is standardised features alone; ``"auto"`` tries both.
+        encoding: of features: ``"periodic"`` adds cosines of each (:class:`gar.stack.PeriodicFeatures`), ``"piecewise"`` ramps of
+            each (:class:`gar.stack.PiecewiseFeatures`), both with learned feature gates, which switch off uninformative inputs;
+            None is standardised features alone; ``"auto"`` tries all three.
         epochs: passes over the rows; ``"auto"`` is 60 up to 4000 training rows, and fewer for more.
         cv: number of folds, a splitter of scikit-learn, or a list of (train, test) rows. ``"auto"`` is five folds, or above 20,000
             rows two random splits.
         scoring: ``"mae"``, ``"rmse"``, ``"pearson"``, ``"spearman"`` or ``"r2"`` on the validation rows, or scikit-learn's name of
             one of them. Correlations and R2 need five rows of different labels in every fold; otherwise ``"mae"`` is used with a
             warning.
-        n_finalists: combinations that are trained for all epochs; None trains all of them, ``"auto"`` four, or two on tables of
-            more than 8000 training rows.
+        n_finalists: combinations that are trained for all epochs; None trains all of them, ``"auto"`` three, or two on tables
+            of more than 8000 training rows.
         refit: ``"mean"`` of the best networks of all folds, or ``"best"``.
         time_limit: seconds that ``fit`` may take. It then trains less, and a warning says what was left out. None is no limit.
         bound_predictions: keep predictions within the range of the labels and a quarter of its width on both sides: a row with an
@@ -259,7 +261,7 @@ class GARRegressorCV(NetworkRegressor):
     def _encode(self, data: StackData, seed: int) -> Tables:
         """Return the table in every encoding to try."""
         encoding = self._hyperparameters["encoding"]
-        tried = ("periodic", None) if encoding == "auto" else (encoding,)
+        tried = ENCODINGS if encoding == "auto" else (encoding,)
         return {name: encode_features(data, name, seed=seed) for name in tried}
 
     @property

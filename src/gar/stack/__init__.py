@@ -5,15 +5,18 @@ Every model gives the numbers it would give alone: a stack equals as many plain 
 """
 
 from gar.stack.chunking import batch_sizes, chunks
-from gar.stack.data import SPLITS, BoundedScaling, Fold, PeriodicFeatures, RobustScaling, Scaling, StackData
+from gar.stack.data import SPLITS, Fold, StackData
+from gar.stack.expansion import ExpandedFeatures, PeriodicFeatures, PiecewiseFeatures
 from gar.stack.history import History
 from gar.stack.network import Layout, Output, StackedMLP
+from gar.stack.scaling import BoundedScaling, RobustScaling, Scaling
 from gar.stack.settings import Models, TrainSettings
 from gar.stack.training import Observer, row_orders, train
 
 __all__ = [
     "SPLITS",
     "BoundedScaling",
+    "ExpandedFeatures",
     "Fold",
     "History",
     "Layout",
@@ -21,6 +24,7 @@ __all__ = [
     "Observer",
     "Output",
     "PeriodicFeatures",
+    "PiecewiseFeatures",
     "RobustScaling",
     "Scaling",
     "StackData",

@@ -83,7 +83,7 @@ def available_bytes() -> int | None:
 def _chunk_bytes(data: StackData, models: Models, settings: TrainSettings, dtype: torch.dtype, limit: int | None) -> int:
     """Return a lower bound: rows of the largest chunk's folds and their shuffled copy, weights, gradients and optimizer state.
 
-    Periodic features of training rows are computed batch by batch, and so do not count.
+    Expanded features of training rows are computed batch by batch, and so do not count.
     """
     largest = max(chunks(data, models, settings, limit=limit, dtype=dtype), key=len)
     folds = [data.folds[fold] for fold in set(models.fold[largest].tolist())]

@@ -10,205 +10,10 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from gar.errors import InputError
-from gar.functional.formulas import rounding_noise
+from gar.stack.expansion import ExpandedFeatures
+from gar.stack.scaling import LARGEST, BoundedScaling, RobustScaling, Scaling, standard
 
 SPLITS = ("valid", "test")
-
-LARGEST = 1e150
-"""The largest magnitude of features and labels: the sum of their squares is still a number of double precision."""
-
-_CONSTANT_FEATURE_SCALE = 1e30
-"""Scale of a feature that is constant in the training rows. No weight was trained on its variation, which may be huge in its own
-units, so later values are scaled to almost zero. Finite, so that it can be written to any file."""
-
-
-@dataclass(frozen=True)
-class Scaling:
-    """Standardisation of columns: ``(values - center) / scale``."""
-
-    center: Tensor
-    scale: Tensor
-
-    @staticmethod
-    def of(values: Tensor, weight: Tensor | None = None, *, constant: float = 1.0) -> "Scaling":
-        """Return the scaling by mean and standard deviation (divided by n) of each column; NaN are ignored.
-
-        Args:
-            values: training rows, ``(rows, columns)``.
-            weight: how often each row counts, ``(rows,)``.
-            constant: the scale of a column that is constant, or has no values at all.
-        """
-        center = _mean(values, weight)
-        scale = _mean((values - center).square(), weight).sqrt()
-        return Scaling(center.nan_to_num(), proper_scale(scale, center, constant))
-
-    def apply(self, values: Tensor) -> Tensor:
-        """Scale values ``(..., columns)``."""
-        return (values - self.center.to(values)) / self.scale.to(values)
-
-    def undo(self, values: Tensor) -> Tensor:
-        """Return scaled values ``(..., columns)`` to the units of the table."""
-        return values * self.scale.to(values) + self.center.to(values)
-
-
-@dataclass(frozen=True)
-class BoundedScaling(Scaling):
-    """A scaling of labels that keeps predictions within the range of known labels and a quarter of its width on both sides.
-
-    A network is linear far outside of what it was trained on: one outlying feature of one row can give a prediction that is off by
-    any factor.
-    """
-
-    low: Tensor
-    high: Tensor
-
-    @staticmethod
-    def of_labels(values: Tensor, weight: Tensor | None = None) -> "BoundedScaling":
-        """Return the scaling and bounds for labels ``(rows, targets)``; NaN are ignored."""
-        scaling = Scaling.of(values, weight)
-        low, high = values.nan_to_num(torch.inf).amin(0), values.nan_to_num(-torch.inf).amax(0)
-        margin = BOUND_MARGIN * (high - low)
-        return BoundedScaling(scaling.center, scaling.scale, low - margin, high + margin)
-
-    def undo(self, values: Tensor) -> Tensor:
-        return super().undo(values).clamp(self.low.to(values), self.high.to(values))
-
-
-BOUND_MARGIN = 0.25
-"""The part of the labels' width by which predictions may leave their range."""
-
-
-def _standard(values: Tensor, weight: Tensor | None) -> Scaling:
-    return Scaling.of(values, weight, constant=_CONSTANT_FEATURE_SCALE)
-
-
-_KNEE, _NO_KNEE = 3.0, 1e30
-"""Scaled values are squashed smoothly into (-knee, knee); the second knee is so large that a value stays as it is."""
-
-_FAR = 7.0
-"""A column has heavy tails if a value is more than this many standard deviations from the mean, or if the standard deviation is
-this many times that of the middle half of the values."""
-
-FARTHEST = 1e6
-"""Scaled features are cut off here: no training row is so far out, and larger values could overflow in a network."""
-
-
-@dataclass(frozen=True)
-class RobustScaling(Scaling):
-    """A scaling of features for which a few outliers do no harm.
-
-    Most columns are standardised. One with heavy tails is scaled by its median and its middle half, and squashed by
-    ``z / sqrt(1 + (z / knee)^2)``, as in RealMLP (Holzmueller et al. 2024): otherwise a single wrong cell would leave no difference
-    between all the others.
-    """
-
-    knee: Tensor
-
-    @staticmethod
-    def of_features(values: Tensor, weight: Tensor | None = None) -> "RobustScaling":
-        """Return the scaling for training rows ``(rows, columns)``, which count ``weight (rows,)`` times."""
-        plain = _standard(values, weight)
-        farthest = plain.apply(values).abs().amax(0)
-        center, scale, knee = plain.center.clone(), plain.scale.clone(), torch.full_like(plain.scale, _NO_KNEE)
-        for index, column in enumerate(values.T):
-            if has_two_values(column):
-                continue
-            low, quarter, middle, three_quarters, high = _quantiles(column, weight, (0.01, 0.25, 0.5, 0.75, 0.99))
-            half = (three_quarters - quarter) / _QUARTILES
-            robust = half if half > 0 else 0.5 * (high - low)
-            if robust > 0 and (farthest[index] > _FAR or (half > 0 and scale[index] > _FAR * half)):
-                center[index], scale[index], knee[index] = middle, robust, _KNEE
-        return RobustScaling(center, scale, knee)
-
-    def apply(self, values: Tensor) -> Tensor:
-        scaled = super().apply(values).clamp(-FARTHEST, FARTHEST)
-        return scaled / (1.0 + (scaled / self.knee.to(scaled)).square()).sqrt()
-
-
-_QUARTILES = 1.349
-"""The distance of a normal distribution's quartiles, in standard deviations."""
-
-
-def _quantiles(values: Tensor, weight: Tensor | None, shares: Sequence[float]) -> list[float]:
-    """Return the smallest values that at least these shares of all values do not exceed."""
-    ordered, order = values.sort()
-    total = torch.arange(1, len(values) + 1, dtype=torch.float64) if weight is None else weight[order].double().cumsum(0)
-    indices = torch.searchsorted(total, torch.tensor(shares, dtype=torch.float64) * total[-1])
-    found: list[float] = ordered[indices.clamp(max=len(values) - 1)].tolist()
-    return found
-
-
-def has_two_values(values: Tensor) -> bool:
-    """Return True if a column has no more than two different values."""
-    low, high = values.min(), values.max()
-    return bool(((values == low) | (values == high)).all())
-
-
-def proper_scale(deviation: Tensor, mean: Tensor, constant: float = 1.0) -> Tensor:
-    """Return the divisor of each column: its deviation, or ``constant`` where the column is constant up to rounding.
-
-    The mean of many equal numbers may be a bit off, and then the deviation is not 0 but rounding error; dividing by that would blow
-    up the first other value.
-    """
-    is_constant = deviation <= rounding_noise(mean, torch.finfo(mean.dtype).eps)
-    return torch.where(is_constant | deviation.isnan(), constant, deviation)
-
-
-def _mean(values: Tensor, weight: Tensor | None) -> Tensor:
-    """Return the weighted mean of each column, ignoring NaN; NaN where nothing counts."""
-    if weight is None:
-        return values.nanmean(0)
-    counts = weight.to(values).unsqueeze(-1) * ~values.isnan()
-    return (counts * values.nan_to_num()).sum(0) / counts.sum(0)
-
-
-@dataclass(frozen=True)
-class PeriodicFeatures:
-    """Scaled features, followed by random Fourier features of some of them: ``cos(2 pi (frequency z + phase))``.
-
-    A network on scaled features alone is slow to fit steps and bumps of a single feature; periodic features make them easy.
-
-    Args:
-        scaling: scaling of all features.
-        columns: indices of the features that get periodic features.
-        frequencies: ``(columns, count)``, in periods per standard deviation.
-        phases: ``(columns, count)``, in periods.
-    """
-
-    scaling: Scaling
-    columns: Tensor
-    frequencies: Tensor
-    phases: Tensor
-
-    @staticmethod
-    def draw(scaling: Scaling, columns: Sequence[int], count: int, *, seed: Sequence[int]) -> "PeriodicFeatures":
-        """Draw ``count`` periodic features per column: uniform phases, log-normal frequencies (median 0.5, sigma 1)."""
-        generator = np.random.default_rng(seed)
-        shape = (len(columns), count)
-        frequencies = 0.5 * np.exp(generator.normal(size=shape))
-        phases = generator.uniform(size=shape)
-        return PeriodicFeatures(
-            scaling, torch.tensor(columns, dtype=torch.int64), torch.from_numpy(frequencies), torch.from_numpy(phases)
-        )
-
-    def apply(self, values: Tensor) -> Tensor:
-        """Return scaled and periodic features of values ``(rows, columns)``: ``(rows, columns + periodic features)``."""
-        scaled = self.scaling.apply(values)
-        turns = scaled[:, self.columns].unsqueeze(-1) * self.frequencies.to(scaled) + self.phases.to(scaled)
-        return torch.cat([scaled, torch.cos(2.0 * torch.pi * turns).flatten(1)], 1)
-
-    def to(self, like: Tensor) -> "PeriodicFeatures":
-        """Return the same features with numbers in dtype and on the device of ``like``, for :meth:`expand`."""
-        frequencies, phases = self.frequencies.to(like), self.phases.to(like)
-        return PeriodicFeatures(self.scaling, self.columns.to(like.device), frequencies, phases)
-
-    def expand(self, scaled: Tensor, out: Tensor) -> None:
-        """Write features ``(columns, rows)`` that are scaled already, and their periodic features, to ``out (inputs, rows)``."""
-        count = len(scaled)
-        out[:count] = scaled
-        turns = out[count:].view(*self.frequencies.shape, -1)
-        torch.addcmul(self.phases[..., None], scaled[self.columns].unsqueeze(1), self.frequencies[..., None], out=turns)
-        turns.mul_(2.0 * torch.pi).cos_()
 
 
 @dataclass(frozen=True)
@@ -221,7 +26,7 @@ class Fold:
     train: np.ndarray
     valid: np.ndarray
     test: np.ndarray
-    features: Scaling | PeriodicFeatures | None = None
+    features: Scaling | ExpandedFeatures | None = None
     labels: Scaling | None = None
 
     def of_split(self, name: str) -> np.ndarray:
@@ -270,9 +75,9 @@ class StackData:
         plain = [_as_fold(fold, index, len(self.x)) for index, fold in enumerate(folds)]
         of_labels = (BoundedScaling.of_labels if bound_predictions else Scaling.of) if scale_labels else None
         self.folds = tuple(self._scaled(fold, scale_features, of_labels) for fold in plain)
-        if len({_periodic_count(fold) for fold in self.folds}) > 1:
+        if len({_expanded_count(fold) for fold in self.folds}) > 1:
             raise InputError(
-                "folds differ in their number of periodic features, and so in network inputs; give all the same number"
+                "folds differ in their number of expanded features, and so in network inputs; give all the same number"
             )
 
     def __repr__(self) -> str:
@@ -281,8 +86,8 @@ class StackData:
 
     @property
     def inputs(self) -> int:
-        """Return the number of network inputs: features and periodic features."""
-        return self.x.shape[1] + _periodic_count(self.folds[0])
+        """Return the number of network inputs: features, and those that expand them."""
+        return self.x.shape[1] + _expanded_count(self.folds[0])
 
     @property
     def has_missing_labels(self) -> bool:
@@ -300,13 +105,13 @@ class StackData:
         labels = self.y[torch.from_numpy(rows)]
         return bool((labels.nan_to_num(-torch.inf).amax(0) > labels.nan_to_num(torch.inf).amin(0)).any())
 
-    def scaled_rows(self, fold: Fold, rows: np.ndarray, like: Tensor, *, periodic: bool = True) -> tuple[Tensor, Tensor]:
+    def scaled_rows(self, fold: Fold, rows: np.ndarray, like: Tensor, *, expanded: bool = True) -> tuple[Tensor, Tensor]:
         """Return features and labels of some rows as a fold scales them, in dtype and device of ``like``.
 
-        They are scaled before they are rounded to the dtype of training. ``periodic=False`` leaves periodic features out.
+        They are scaled before they are rounded to the dtype of training. ``expanded=False`` leaves further features of them out.
         """
         features = fold.features
-        if isinstance(features, PeriodicFeatures) and not periodic:
+        if isinstance(features, ExpandedFeatures) and not expanded:
             features = features.scaling
         indices = torch.from_numpy(rows)
         x, y = self.x[indices], self.y[indices]
@@ -321,7 +126,7 @@ class StackData:
         weight = None if self.sample_weight is None else self.sample_weight[train]
         by_x, by_y = fold.features, fold.labels
         if features and by_x is None:
-            of_features = RobustScaling.of_features if features == "robust" else _standard
+            of_features = RobustScaling.of_features if features == "robust" else standard
             by_x = of_features(self.x[train], weight)
         if of_labels is not None and by_y is None:
             by_y = of_labels(self.y[train], weight)
@@ -349,8 +154,8 @@ class StackData:
             raise InputError("sample_weight holds negative, infinite or NaN values; expected finite numbers >= 0")
 
 
-def _periodic_count(fold: Fold) -> int:
-    return fold.features.frequencies.numel() if isinstance(fold.features, PeriodicFeatures) else 0
+def _expanded_count(fold: Fold) -> int:
+    return fold.features.count if isinstance(fold.features, ExpandedFeatures) else 0
 
 
 def _matrix(values: ArrayLike | Tensor, name: str) -> Tensor:

@@ -12,7 +12,8 @@ from torch import Tensor
 from gar.metrics import Evaluator
 from gar.registry import LOSSES, METRICS, LossSpec
 from gar.stack.chunking import check_memory, check_training, chunks, fold_batch_sizes, whole_columns
-from gar.stack.data import SPLITS, Fold, PeriodicFeatures, StackData
+from gar.stack.data import SPLITS, Fold, StackData
+from gar.stack.expansion import ExpandedFeatures
 from gar.stack.history import History, HistoryRecorder
 from gar.stack.network import StackedMLP, initial_weights
 from gar.stack.objective import Labels, Objective, first_of_each_label
@@ -263,10 +264,10 @@ class Batches:
 
 
 class _Expansion:
-    """Adds periodic features to a batch when it is needed: those of all rows of a large table would fill the memory."""
+    """Expands the features of a batch when it is needed: those of all rows of a large table would fill the memory."""
 
     def __init__(self, folds: list[Fold], inputs: int, like: Tensor) -> None:
-        self._features = [fold.features.to(like) for fold in folds if isinstance(fold.features, PeriodicFeatures)]
+        self._features = [fold.features.to(like) for fold in folds if isinstance(fold.features, ExpandedFeatures)]
         self._inputs, self._buffers = inputs, dict[int, Tensor]()
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -285,7 +286,7 @@ class _TrainRows:
     """Features, labels and weights of a fold's training rows, a column for each; a last column of zeros pads batches."""
 
     def __init__(self, data: StackData, fold: Fold, like: Tensor) -> None:
-        x, y = data.scaled_rows(fold, fold.train, like, periodic=False)
+        x, y = data.scaled_rows(fold, fold.train, like, expanded=False)
         self.x, self.y = (_with_zero_row(values).T.contiguous() for values in (x, y))
         weight = data.sample_weight
         self.weight = None if weight is None else _with_zero_row(weight[torch.from_numpy(fold.train)].to(like))
