@@ -68,20 +68,22 @@ def test_cv_reports_like_grid_search() -> None:
     assert len(models) == len(history) == 18
 
 
-def test_cv_predicts_with_the_best_means_of_its_folds() -> None:
+def test_cv_predicts_with_the_best_mean_of_networks() -> None:
     """Networks are those of the history at their best epoch, and their mean is no worse than the best of them alone."""
     x, y = table()
     splits = [(np.arange(40, 120), np.arange(40)), (np.arange(80), np.arange(80, 120))]
     model = quick(cv=splits).fit(x, y)
     history = model.history_[None, None][1]
     known = [weights.tolist() for weights in history.best.weights]
-    for member, chosen, (_, valid), best in zip(
-        model.members_, model.fold_params_, splits, np.reshape(history.of("valid", "mae").min(1), (2, 6)).min(1), strict=True
-    ):
+    assert model.fold_params_[0] == model.fold_params_[1]
+    errors = []
+    for member, chosen, (_, valid) in zip(model.members_, model.fold_params_, splits, strict=True):
         assert len(member.networks) == len(chosen)
         assert all(weights.tolist() in known for weights in member.networks.weights)
         mean = member.predict(torch.from_numpy(x[valid])).mean(0)[:, 0].numpy()
-        assert np.abs(mean - y[valid]).mean() <= best + 1e-5
+        errors.append(np.abs(mean - y[valid]).mean())
+    alone = np.reshape(history.of("valid", "mae").min(1), (2, 6)).mean(0)
+    assert np.mean(errors) <= alone.min() + 1e-5
     assert model.best_score_ < 0  # errors count negative
     assert np.corrcoef(model.predict(x), y)[0, 1] > 0.95
 
@@ -100,7 +102,7 @@ def test_finalists_are_of_all_encodings() -> None:
 
 
 def test_candidates_are_promoted_from_one_fold_to_all() -> None:
-    """Rungs: one fold for all combinations, the other folds for the better third, and the best of these for all epochs."""
+    """Rungs: one fold for all combinations, the other folds for the best sixth, and the best of these for all epochs."""
     x, y = table(rows=150)
     cv = [(np.arange(40, 150), np.arange(40)), (np.arange(130), np.arange(130, 150)), (np.arange(90), np.arange(90, 150))]
     model = quick(encoding=None, alphas=(0.1, 0.3, 1.0, 3.0, 10.0, 30.0), n_finalists=1, cv=cv).fit(x, y)
@@ -108,13 +110,13 @@ def test_candidates_are_promoted_from_one_fold_to_all() -> None:
     tried = np.isfinite(scores)
     assert tried[1].all()  # the fold with most training rows
     assert (tried[0] == tried[2]).all()
-    assert tried[0].sum() == 12 // 3
+    assert tried[0].sum() == 12 // 6
     short = model.cv_results_["epochs"] == 4
-    assert np.argsort(-scores[1])[:3].tolist() == [index for index in np.argsort(-scores[1]) if tried[0, index]][:3]
+    assert not short[np.argsort(-scores[1])[:2]].all()
     np.testing.assert_allclose(model.cv_results_["mean_test_score"], np.nanmean(scores, 0))
     ranks = model.cv_results_["rank_test_score"]
     assert ranks[~short].tolist() == [1]
-    assert max(ranks[tried[0]]) == 4  # candidates tried on more folds come first
+    assert max(ranks[tried[0]]) == 2  # candidates tried on more folds come first
 
 
 def test_finalists_of_a_single_split() -> None:

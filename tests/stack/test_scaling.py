@@ -1,5 +1,7 @@
 """Scaling of features with outliers, of labels with bounds, and expanded features batch by batch."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -51,9 +53,12 @@ VALUES = torch.from_numpy(np.random.default_rng(0).normal(size=(64, 3)))
 )
 def test_expanded_features_of_a_batch_are_those_of_the_table(features: ExpandedFeatures) -> None:
     assert features.count == 2 * 5
-    out = torch.empty(3 + 2 * 5, 64, dtype=torch.float64)
-    features.to(out).expand(features.scaling.apply(VALUES).T.contiguous(), out)
-    np.testing.assert_allclose(out.T, features.apply(VALUES), rtol=0, atol=1e-12)
+    other = replace(features, slopes=features.slopes + 1.0)
+    out = torch.empty(2, 3 + 2 * 5, 64, dtype=torch.float64)
+    scaled = features.scaling.apply(VALUES).T.contiguous()
+    ExpandedFeatures.joined([features, other], out).expand(torch.stack([scaled, scaled]), out)
+    np.testing.assert_allclose(out[0].T, features.apply(VALUES), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(out[1].T, other.apply(VALUES), rtol=0, atol=1e-12)
 
 
 def test_ramps_have_equally_many_values() -> None:

@@ -33,7 +33,7 @@ _TRIAL_SHARE, _SAFETY = 0.4, 0.85
 """The share of the time that trials may use, and that of the rest that finalists are planned for."""
 
 _GREEDY_STEPS = 8
-"""Networks of a fold that may be chosen for the ensemble, one of them more than once perhaps."""
+"""Networks of a fold that are averaged at most, one of them more than once perhaps."""
 
 
 class Candidate(NamedTuple):
@@ -92,17 +92,31 @@ class Rung:
         found = [self._model(fold, candidate) for fold in self.folds]
         return np.array([history.best_epoch[model] for history, model in found])
 
-    def chosen(self, fold: int, tables: Tables, encoder: Encoder, metric: str) -> list[Candidate]:
-        """Return the candidates of a fold to average, one that counts twice twice, in the order of their encodings."""
-        finite = [candidate for candidate, score in zip(self.candidates, self.scores[fold], strict=True) if np.isfinite(score)]
-        if len(finite) < 2:
-            return finite
-        table = with_fewer_rows(tables[finite[0].encoding], SMALL_ROWS, VALIDATION_ROWS, seed=0)
+    def chosen(self, tables: Tables, encoders: Sequence[Encoder], metric: str) -> list[list[Candidate]]:
+        """Return for each fold of the rung the candidates to average; one that counts twice occurs twice.
+
+        They are chosen by the validation rows of all folds together, so that every fold has the same. Candidates that failed on
+        some fold are left out, unless all of them did: then a fold has those that did not fail on it.
+        """
+        finite = np.isfinite(self.scores[list(self.folds)])
+        everywhere = [candidate for candidate, one in zip(self.candidates, finite.T, strict=True) if one.all()]
+        if not everywhere:
+            return [[one for one, is_finite in zip(self.candidates, row, strict=True) if is_finite] for row in finite]
+        if len(everywhere) > 1:
+            parts = [self._validation(fold, everywhere, tables, encoders[fold]) for fold in self.folds]
+            predicted, target, weight = (torch.cat(part, -2) for part in zip(*parts, strict=True))
+            everywhere = [everywhere[index] for index in sorted(greedy_choice(predicted, target, weight[:, 0], metric))]
+        return [everywhere] * len(self.folds)
+
+    def _validation(
+        self, fold: int, candidates: list[Candidate], tables: Tables, encoder: Encoder
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return predictions ``(candidates, rows, targets)`` of a fold's validation rows, their labels, and weights ``(rows, 1)``."""
+        table = with_fewer_rows(tables[candidates[0].encoding], SMALL_ROWS, VALIDATION_ROWS, seed=0)
         rows = torch.from_numpy(table.folds[fold].valid)
-        members = [self.members(fold, [candidate], tables, encoder)[0] for candidate in finite]
-        predicted = torch.cat([member.predict(table.x[rows]) for member in members])
-        weight = None if table.sample_weight is None else table.sample_weight[rows]
-        return [finite[index] for index in sorted(greedy_choice(predicted, table.y[rows], weight, metric))]
+        members = [self.members(fold, [candidate], tables, encoder)[0] for candidate in candidates]
+        weight = torch.ones(len(rows), 1) if table.sample_weight is None else table.sample_weight[rows, None]
+        return torch.cat([member.predict(table.x[rows]) for member in members]), table.y[rows], weight
 
     def members(self, fold: int, chosen: list[Candidate], tables: Tables, encoder: Encoder) -> list[Member]:
         """Return the networks of some candidates on a fold, each at its best epoch; those of one encoding are one stack."""
@@ -129,7 +143,7 @@ def greedy_choice(predictions: Tensor, target: Tensor, weight: Tensor | None, me
     Args:
         predictions: of the validation rows, ``(networks, rows, targets)``.
         target: their labels ``(rows, targets)``, NaN where one is missing.
-        weight: how often each row counts, or None.
+        weight: how often each row counts, ``(rows,)``, or None.
         metric: the metric to improve.
     """
     evaluate, spec = Evaluator(target, weight=weight), METRICS[metric]

@@ -42,8 +42,8 @@ from gar.search import RunContext, search
 from gar.stack import History, Models, StackData
 from gar.validation import check_choice, whole_number
 
-_EPOCH_FACTOR, _CANDIDATE_FACTOR = 6, 3
-"""Successive halving: trials have a sixth of the epochs; a third of the candidates is promoted from one fold to all."""
+_EPOCH_FACTOR, _CANDIDATE_FACTOR = 6, 6
+"""Successive halving: trials have a sixth of the epochs; a sixth of the candidates is promoted from one fold to all."""
 
 FOLDS, LARGE_FOLDS, LARGE_ROWS = 5, 2, 20_000
 """Tables of more rows than the last are split ``LARGE_FOLDS`` times at random instead of into ``FOLDS`` folds."""
@@ -59,9 +59,9 @@ class GARRegressorCV(NetworkRegressor):
     networks of all folds, each at its best epoch, or with ``refit="best"`` those of one network trained on all rows with the
     combination that is best over all folds, for as many epochs as the folds found best.
 
-    Combinations are thinned out by successive halving: all are trained for a sixth of the epochs on one fold, the better third on
-    the other folds, too, and ``n_finalists`` for all epochs, as many of each encoding. In each fold the finalists are then weighted
-    by the validation score of their mean. Trials see at most 4000 rows, and large tables get fewer epochs, larger batches and fewer
+    Combinations are thinned out by successive halving: all are trained for a sixth of the epochs on one fold, the best sixth on
+    the other folds, too, and ``n_finalists`` for all epochs, as many of each encoding. The finalists are then weighted by the
+    validation score of their mean. Trials see at most 4000 rows, and large tables get fewer epochs, larger batches and fewer
     folds, so that time grows more slowly than rows.
 
     Args:
@@ -422,16 +422,12 @@ class GARRegressorCV(NetworkRegressor):
     def _members(self, rungs: list[Rung], tables: Tables, encoders: Sequence[Encoder]) -> list[Member]:
         """Return the networks of every fold whose mean has the best validation score, from the last rung that has any."""
         self.history_ = rungs[-1].runs
-        for rung in reversed(
-            rungs if self.time_limit else rungs[-1:]
-        ):  # a limit may have ended the last one before its first epoch
-            self.fold_params_, members = [], []
-            for fold in rung.folds:
-                if chosen := rung.chosen(fold, tables, encoders[fold], self.scoring_):
-                    self.fold_params_.append([self._params(candidate) for candidate in chosen])
-                    members += rung.members(fold, chosen, tables, encoders[fold])
-            if len(self.fold_params_) == len(rung.folds) or (members and self.time_limit is not None):
-                return members
+        for rung in reversed(rungs if self.time_limit else rungs[-1:]):  # a limit may have ended the last before its first epoch
+            chosen = rung.chosen(tables, encoders, self.scoring_)
+            if all(chosen) or (any(chosen) and self.time_limit is not None):
+                self.fold_params_ = [[self._params(candidate) for candidate in one] for one in chosen if one]
+                folds = zip(rung.folds, chosen, strict=True)
+                return [member for fold, one in folds for member in rung.members(fold, one, tables, encoders[fold])]
         if self.time_limit is not None and not any(history.epochs_run.any() for _, history in rungs[0].runs.values()):
             raise InputError(f"time_limit={self.time_limit} s was over before the first epoch; allow more seconds")
         raise InputError("training diverged for every combination of some fold; add smaller learning_rates")

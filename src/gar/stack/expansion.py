@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Self
 
 import numpy as np
 import torch
@@ -41,16 +40,20 @@ class ExpandedFeatures(ABC):
         lines = scaled[:, self.columns].unsqueeze(-1) * self.slopes.to(scaled) + self.offsets.to(scaled)
         return torch.cat([scaled, self._bend(lines).flatten(1)], 1)
 
-    def to(self, like: Tensor) -> Self:
-        """Return the same features with numbers in dtype and on the device of ``like``, for :meth:`expand`."""
-        return replace(self, columns=self.columns.to(like.device), slopes=self.slopes.to(like), offsets=self.offsets.to(like))
+    @staticmethod
+    def joined(features: "Sequence[ExpandedFeatures]", like: Tensor) -> "ExpandedFeatures":
+        """Return the features of several folds as one, with a leading dimension, in dtype and device of ``like``."""
+        first = features[0]
+        slopes, offsets = (torch.stack([getattr(own, name) for own in features]).to(like) for name in ("slopes", "offsets"))
+        return replace(first, columns=first.columns.to(like.device), slopes=slopes, offsets=offsets)
 
     def expand(self, scaled: Tensor, out: Tensor) -> None:
-        """Write features ``(columns, rows)`` that are scaled already, and their further features, to ``out (inputs, rows)``."""
-        count = len(scaled)
-        out[:count] = scaled
-        lines = out[count:].view(*self.slopes.shape, -1)
-        torch.addcmul(self.offsets[..., None], scaled[self.columns].unsqueeze(1), self.slopes[..., None], out=lines)
+        """Write features ``(..., columns, rows)`` that are scaled already, and further ones, to ``out (..., inputs, rows)``."""
+        count = scaled.shape[-2]
+        out[..., :count, :] = scaled
+        lines = out[..., count:, :].unflatten(-2, self.slopes.shape[-2:])
+        expanded = scaled.index_select(-2, self.columns).unsqueeze(-2)
+        torch.addcmul(self.offsets.unsqueeze(-1), expanded, self.slopes.unsqueeze(-1), out=lines)
         self._bend(lines)
 
     @staticmethod

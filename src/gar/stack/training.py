@@ -267,18 +267,18 @@ class _Expansion:
     """Expands the features of a batch when it is needed: those of all rows of a large table would fill the memory."""
 
     def __init__(self, folds: list[Fold], inputs: int, like: Tensor) -> None:
-        self._features = [fold.features.to(like) for fold in folds if isinstance(fold.features, ExpandedFeatures)]
+        features = [fold.features for fold in folds if isinstance(fold.features, ExpandedFeatures)]
+        self._features = ExpandedFeatures.joined(features, like) if features else None
         self._inputs, self._buffers = inputs, dict[int, Tensor]()
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return network inputs ``(sources, inputs, columns)`` of scaled features, in memory that the next batch overwrites."""
-        if not self._features:
+        if self._features is None:
             return x
         columns = x.shape[-1]
         if columns not in self._buffers:
             self._buffers[columns] = x.new_empty(len(x), self._inputs, columns)
-        for features, own, out in zip(self._features, x, self._buffers[columns], strict=True):
-            features.expand(own, out)
+        self._features.expand(x, self._buffers[columns])
         return self._buffers[columns]
 
 
