@@ -20,6 +20,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "the default": {},
     "plain features only": {"encoding": None},
     "periodic features only": {"encoding": "periodic"},
+    "piecewise features only": {"encoding": "piecewise"},
     "ELU": {"activation": "elu"},
     "two layers": {"hidden_sizes": (64, 64)},
     "three layers of 128": {"hidden_sizes": (128, 128, 128)},
@@ -27,7 +28,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "batches of 64": {"batch_sizes": (64,)},
     "no successive halving": {"n_finalists": None},
 }
-SLOW = ("the default", "plain features only", "periodic features only", "ELU")
+SLOW = ("the default", "plain features only", "periodic features only", "piecewise features only", "ELU")
 """Variants that are tried on the large table."""
 
 

@@ -4,8 +4,8 @@
 
 Both try equally many combinations on five folds of a table of 1000 x 10 (Friedman 1): the same widths of layers, batches and
 epochs, and Adam. GridSearchCV trains each combination for all epochs on every fold. GARRegressorCV uses successive halving: all
-combinations, with and without periodic features, for a sixth of the epochs on one fold, the better third on the other folds, too,
-and four finalists for all epochs. A sample of the fits of MLPRegressor is timed between those of the estimator, and scaled up.
+combinations in all encodings for a sixth of the epochs on one fold, the best sixth on the other folds, too, and three finalists for
+all epochs. A sample of the fits of MLPRegressor is timed between those of the estimator, and scaled up.
 """
 
 import statistics

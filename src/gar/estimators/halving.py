@@ -111,7 +111,7 @@ class Rung:
     def _validation(
         self, fold: int, candidates: list[Candidate], tables: Tables, encoder: Encoder
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return predictions ``(candidates, rows, targets)`` of a fold's validation rows, their labels, and weights ``(rows, 1)``."""
+        """Return predictions ``(candidates, rows, targets)`` of a fold's validation rows, labels, and weights ``(rows, 1)``."""
         table = with_fewer_rows(tables[candidates[0].encoding], SMALL_ROWS, VALIDATION_ROWS, seed=0)
         rows = torch.from_numpy(table.folds[fold].valid)
         members = [self.members(fold, [candidate], tables, encoder)[0] for candidate in candidates]

@@ -51,7 +51,7 @@ class ExpandedFeatures(ABC):
         """Write features ``(..., columns, rows)`` that are scaled already, and further ones, to ``out (..., inputs, rows)``."""
         count = scaled.shape[-2]
         out[..., :count, :] = scaled
-        lines = out[..., count:, :].unflatten(-2, self.slopes.shape[-2:])
+        lines = out[..., count:, :].view(*out.shape[:-2], *self.slopes.shape[-2:], -1)
         expanded = scaled.index_select(-2, self.columns).unsqueeze(-2)
         torch.addcmul(self.offsets.unsqueeze(-1), expanded, self.slopes.unsqueeze(-1), out=lines)
         self._bend(lines)
