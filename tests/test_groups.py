@@ -12,7 +12,7 @@ from torch import Tensor
 from benchmarks.kernels import kernels, meta
 from gar import ConcordanceLoss, GARLoss, KlingGuptaLoss, NashSutcliffeLoss, PearsonLoss
 from gar.accumulation import backward_in_parts
-from gar.functional import difference_loss, gar_loss, normalized_difference_loss
+from gar.functional import blocks, difference_loss, gar_loss, normalized_difference_loss
 from gar.functional.grouped import GroupReduction
 from gar.validation import as_groups
 from tests.processes import Ranks, refusal
@@ -122,6 +122,27 @@ def test_single_precision_keeps_its_digits(reduction: GroupReduction) -> None:
         double = value_and_slopes(partial(loss, target=y.double(), groups=index), f.double())
         torch.testing.assert_close(single[0].double().exp(), double[0].exp(), rtol=tolerance, atol=0)
         torch.testing.assert_close(single[1].double(), double[1], rtol=tolerance, atol=tolerance * float(double[1].abs().max()))
+
+
+@both_reductions
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("offset", [1.0, 1e4], ids=["near", "far"])
+def test_blocks_of_rows_add_up(monkeypatch: pytest.MonkeyPatch, reduction: GroupReduction, weighted: bool, offset: float) -> None:
+    """In blocks of 14 values, the last one shorter, with groups near and far from each other, and a row alone."""
+    pred, target, index = batch()
+    index[-1], target = 9, target + offset * torch.randn(10, 2).double()[index]
+    stack, labels = torch.stack([pred, pred.flip(0) + offset]), torch.stack([target, target])
+
+    counts = torch.randint(3, (2, 60)).double() if weighted else None
+
+    def found(labels: Tensor) -> tuple[Tensor, Tensor]:
+        f = stack.clone().requires_grad_()
+        loss = gar_loss(f, labels, groups=index, group_reduction=reduction, sample_weight=counts)
+        return loss.detach(), torch.autograd.grad(loss.sum(), f)[0]
+
+    monkeypatch.setattr(blocks, "BLOCK", 56)
+    in_equations = found(labels.clone().requires_grad_())
+    torch.testing.assert_close(found(labels), in_equations, rtol=1e-9, atol=1e-10)
 
 
 @both_reductions

@@ -24,11 +24,11 @@ class Groups(NamedTuple):
         """Return the number of rows of every group, in the dtype of ``like``."""
         return self.sums(like.new_ones(()).expand(self.codes.shape))
 
-    def of_rows(self, table: Tensor) -> Tensor:
+    def of_rows(self, table: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Return, for every row, the value of its group: ``(..., groups)`` to ``(..., n)``."""
         if self.codes.ndim == 1:
-            return table.index_select(-1, self.codes)
-        return table.gather(-1, self.codes.expand(*table.shape[:-1], -1))
+            return torch.index_select(table, -1, self.codes, out=out)
+        return torch.gather(table, -1, self.codes.expand(*table.shape[:-1], -1), out=out)
 
 
 class AllRows(Groups):
@@ -38,7 +38,7 @@ class AllRows(Groups):
         """Return the sum over all rows: ``(..., n)`` to ``(..., 1)``."""
         return values.sum(-1, keepdim=True)
 
-    def of_rows(self, table: Tensor) -> Tensor:
+    def of_rows(self, table: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Return the one value ``(..., 1)``, which stands for all rows."""
         return table
 
