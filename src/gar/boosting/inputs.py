@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gar.boosting.workers import is_distributed, refuse_lightgbm_workers
 from gar.errors import InputError
 
 
@@ -22,6 +23,7 @@ def from_library(first: Any, second: Any, sample_weight: Any) -> Arrays:
     perhaps weights.
     """
     if is_data_set(second):
+        refuse_lightgbm_workers(second)
         weight = second.get_weight()
         return checked(first, second.get_label(), weight if weight is not None and len(weight) else None)
     return checked(second, first, sample_weight)
@@ -41,9 +43,9 @@ def checked(pred: Any, target: Any, weight: Any) -> Arrays:
             "labels of shape (rows, targets); for LightGBM, which has a single target, fit one model per target"
         )
     rows = len(pred)
-    if rows < 2:
+    if rows < 2 and not is_distributed():  # a worker may have no rows
         raise InputError(f"GAR compares rows, but there are {rows}; expected 2 or more")
-    pred = pred.reshape(rows, -1)
+    pred = pred.reshape(rows, pred.size // rows if rows else 1)
     return Arrays(pred, target.reshape(pred.shape), None if weight is None else _checked_weight(weight, rows))
 
 
@@ -59,8 +61,8 @@ def _checked_weight(given: Any, rows: int) -> np.ndarray:
     weight: np.ndarray = np.asarray(given, dtype=np.float64)
     if weight.shape != (rows,):
         raise InputError(f"sample_weight has shape {weight.shape}; expected one value per row: ({rows},)")
-    lowest, total = float(weight.min()), float(weight.sum())
-    if not (lowest >= 0 and 0 < total < np.inf):
+    lowest, total = float(weight.min(initial=0.0)), float(weight.sum())
+    if not (lowest >= 0 and (total > 0 or is_distributed()) and total < np.inf):
         raise InputError(f"sample_weight has minimum {lowest:g} and sum {total:g}; expected finite numbers >= 0, not all of them 0")
     return weight
 
@@ -95,6 +97,11 @@ def _is_missing(value: Any) -> bool:
 
 def check_group_length(codes: np.ndarray | None, rows: int) -> None:
     """Raise an error unless there is one group per row, or none at all."""
+    if codes is not None and is_distributed():
+        raise InputError(
+            "groups are of the rows of one process, but XGBoost trains with several workers, whose rows only it knows; "
+            "leave groups out, or train on one machine"
+        )
     if codes is not None and len(codes) != rows:
         raise InputError(f"groups has {len(codes)} values, but there are {rows} rows; give one group per row, in their order")
 
