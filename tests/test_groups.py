@@ -128,7 +128,7 @@ def test_single_precision_keeps_its_digits(reduction: GroupReduction) -> None:
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("offset", [1.0, 1e4], ids=["near", "far"])
 def test_blocks_of_rows_add_up(monkeypatch: pytest.MonkeyPatch, reduction: GroupReduction, weighted: bool, offset: float) -> None:
-    """In blocks of 14 values, the last one shorter, with groups near and far from each other, and a row alone."""
+    """In blocks of 14 rows, the last one shorter, with groups near and far from each other, and a row alone."""
     pred, target, index = batch()
     index[-1], target = 9, target + offset * torch.randn(10, 2).double()[index]
     stack, labels = torch.stack([pred, pred.flip(0) + offset]), torch.stack([target, target])
@@ -140,7 +140,7 @@ def test_blocks_of_rows_add_up(monkeypatch: pytest.MonkeyPatch, reduction: Group
         loss = gar_loss(f, labels, groups=index, group_reduction=reduction, sample_weight=counts)
         return loss.detach(), torch.autograd.grad(loss.sum(), f)[0]
 
-    monkeypatch.setattr(blocks, "BLOCK", 56)
+    monkeypatch.setattr(blocks, "STACK_BLOCK", 14)
     in_equations = found(labels.clone().requires_grad_())
     torch.testing.assert_close(found(labels), in_equations, rtol=1e-9, atol=1e-10)
 

@@ -67,35 +67,7 @@ def _checked_weight(given: Any, rows: int) -> np.ndarray:
     return weight
 
 
-def group_codes(groups: Any) -> np.ndarray | None:
-    """Return one number from 0 for each row; rows with equal numbers belong to one group. None is without groups."""
-    if groups is None:
-        return None
-    # An array of strings would turn a missing value into the string 'nan'.
-    values = np.asarray(groups, dtype=object if isinstance(groups, list | tuple) else None)
-    if values.ndim != 1:
-        raise InputError(f"groups has shape {values.shape}; expected one value per row, such as a day or a patient: (rows,)")
-    missing = np.flatnonzero([_is_missing(value) for value in values] if values.dtype == object else values != values)
-    if len(missing):
-        raise InputError(
-            f"groups has {len(missing)} missing of {len(values)} values, the first in row {missing[0]} (counted from 0); "
-            "give every row a group"
-        )
-    try:
-        return np.unique(values, return_inverse=True)[1]
-    except TypeError:  # values of several types have no order, which codes do not need
-        codes: dict[Any, int] = {}
-        return np.array([codes.setdefault(value, len(codes)) for value in values])
-
-
-def _is_missing(value: Any) -> bool:
-    try:
-        return value is None or bool(value != value)
-    except TypeError:  # a comparison with pandas.NA is neither true nor false
-        return True
-
-
-def check_group_length(codes: np.ndarray | None, rows: int) -> None:
+def check_group_length(codes: np.ndarray | None, rows: int, *, name: str = "groups") -> None:
     """Raise an error unless there is one group per row, or none at all."""
     if codes is not None and is_distributed():
         raise InputError(
@@ -103,7 +75,7 @@ def check_group_length(codes: np.ndarray | None, rows: int) -> None:
             "leave groups out, or train on one machine"
         )
     if codes is not None and len(codes) != rows:
-        raise InputError(f"groups has {len(codes)} values, but there are {rows} rows; give one group per row, in their order")
+        raise InputError(f"{name} has {len(codes)} values, but there are {rows} rows; give one group per row, in their order")
 
 
 def check_labels(target: np.ndarray) -> None:

@@ -5,12 +5,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gar.boosting.inputs import check_group_length, check_labels, from_library, group_codes, is_data_set
+from gar.boosting.inputs import check_group_length, check_labels, from_library, is_data_set
 from gar.boosting.library import tree_library
 from gar.boosting.newton import NewtonBatch, RowGroups
 from gar.boosting.workers import is_distributed
 from gar.errors import InputError
 from gar.functional.gar import COMPONENTS, Component, GARSettings
+from gar.groups import group_codes
 from gar.validation import check_choice, check_parameter
 
 

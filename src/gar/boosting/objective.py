@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from gar.boosting.inputs import Arrays, check_group_length, check_labels, checked, from_library, group_codes, is_data_set
+from gar.boosting.inputs import Arrays, check_group_length, check_labels, checked, from_library, is_data_set
 from gar.boosting.newton import UNIT, Derivatives, NewtonBatch, RowGroups
 from gar.boosting.workers import refuse_lightgbm_workers
 from gar.errors import InputError
 from gar.functional.formulas import rounding_noise
 from gar.functional.gar import COMPONENTS, Component, GARSettings
+from gar.groups import group_codes
 from gar.validation import check_parameter
 
 WARM_UP = 0.8

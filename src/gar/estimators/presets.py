@@ -77,7 +77,7 @@ def encode_features(data: StackData, encoding: str | None, *, seed: int) -> Stac
     for index, fold in enumerate(data.folds):
         assert isinstance(fold.features, Scaling)
         folds.append(replace(fold, features=PeriodicFeatures.draw(fold.features, columns, frequencies, seed=(seed, index))))
-    return StackData(data.x, data.y, folds, sample_weight=data.sample_weight)
+    return data.with_folds(folds)
 
 
 def train_rows(data: StackData) -> int:

@@ -14,8 +14,14 @@ from gar.functional.formulas import Moments
 from gar.groups import Groups
 from gar.validation import Columns
 
-BLOCK = 131072
-"""Values of a block: with the numbers of their groups they fit into the cache of a core."""
+BLOCK, STACK_BLOCK = 131072, 8192
+"""Rows of a block, of one column and of several: with the numbers of their groups they fit into the cache of a core. The number of
+columns does not matter, so that the sums of a model do not depend on its neighbours."""
+
+
+def block_rows(pred: Tensor) -> int:
+    """Return the rows of a block of predictions ``(..., n)``."""
+    return BLOCK if pred.ndim == 1 else STACK_BLOCK
 
 
 class _Block(NamedTuple):
@@ -45,7 +51,7 @@ class GroupBlocks:
         # The mean of the column goes first, so that large offsets do not cancel.
         pred, target = (columns.mean(values).unsqueeze(-1) for values in (self._pred, self._target))
         self._shifts = pred - target, pred
-        shape = *pred.shape[:-1], max(min(BLOCK // max(pred.shape[:-1].numel(), 1), self._pred.shape[-1]), 1)
+        shape = *pred.shape[:-1], max(min(block_rows(self._pred), self._pred.shape[-1]), 1)
         self._memory = pred.new_empty(3, *shape), pred.new_empty(shape, dtype=pred.dtype.to_complex())
         self.absolute, self.squares, sums, labels = self._sums()
         self.size, self.label_squares = labels.real, labels.imag
@@ -114,11 +120,11 @@ class GroupBlocks:
         n, length = self._pred.shape[-1], pairs.shape[-1]
         for start in range(0, n, length):
             rows = slice(start, min(start + length, n))
-            error, *buffers = memory[..., : rows.stop - start]
+            error, buffer, other = memory[..., : rows.stop - start]
             pred, weight = self._pred[..., rows], None if self._weight is None else self._weight[..., rows]
             torch.sub(pred, self._target[..., rows], out=error)
             groups = Groups(self._groups.codes[..., rows], self._groups.total)
-            yield _Block(rows, error, pred, weight, groups, *buffers, pairs[..., : rows.stop - start])
+            yield _Block(rows, error, pred, weight, groups, buffer, other, pairs[..., : rows.stop - start])
 
 
 def _weighted(values: Tensor, weight: Tensor | None) -> Tensor:

@@ -15,8 +15,7 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor
 
-from gar.functional import blocks
-from gar.functional.blocks import GroupBlocks
+from gar.functional.blocks import GroupBlocks, block_rows
 from gar.functional.custom_backward import VectorJacobian, with_custom_backward
 from gar.functional.formulas import (
     TENSORS,
@@ -134,7 +133,7 @@ def _differentiable(
         return plain(columns.pred)
 
     def solve(pred: Tensor) -> tuple[Tensor, VectorJacobian]:
-        is_large = columns.groups is not None and pred.numel() > blocks.BLOCK and not on_accelerator(pred)
+        is_large = columns.groups is not None and pred.shape[-1] > block_rows(pred) and not on_accelerator(pred)
         if is_large and table_of is _CentredRows.table:
             return _table_in_blocks(columns)
         return table_of(_CentredRows(pred, columns))

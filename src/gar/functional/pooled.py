@@ -47,7 +47,8 @@ class _PooledBatch:
         self._eps, self._unit = eps, unit
         self._counts: Tensor | None = None
         self._groups = self._blocks.moments(*[self._blocks.label_squares] * 4)
-        sums = self._around_means() or self._centred()
+        # A model must not take another path because of its neighbours.
+        sums = (self._around_means() if columns.pred.ndim == 1 else None) or self._centred()
         self.table = pooled_table(self._groups, self._blocks.absolute, *sums, unit=unit)
 
     def _around_means(self) -> tuple[Tensor, ...] | None:
