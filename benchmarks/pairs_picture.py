@@ -4,6 +4,7 @@ python -m benchmarks.pairs_picture
 """
 
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -17,7 +18,7 @@ BLUE, ORANGE, INK, PAPER = "#2b6cb0", "#d9480f", "#24292f", "#ffffff"
 
 def panel(axes: Axes, title: str, code: str, columns: tuple[tuple[int, int], ...], *, rows: bool) -> None:
     """Draw values as dots, and a line through those that are compared: spans of rows in every column, and whole rows."""
-    line = {"solid_capstyle": "round", "linewidth": 7, "alpha": 0.55}
+    line: dict[str, Any] = {"solid_capstyle": "round", "linewidth": 7, "alpha": 0.55}
     for column in range(TARGETS):
         for number, (first, last) in enumerate(columns):
             axes.plot([column, column], [first, last], color=(BLUE, ORANGE)[number], **line)

@@ -84,6 +84,22 @@ def all_metrics(pred: Tensor, target: Tensor, *, mask: Tensor | None = None, wei
     return Evaluator(target, mask=mask, weight=weight)(pred)
 
 
+def along_rows_and_columns(pred: Tensor, target: Tensor, *, mask: Tensor | None = None) -> dict[str, Tensor]:
+    """Return the mean correlation of columns (over rows, for each target) and of rows (over targets, for each row) of a matrix.
+
+    Predictions and labels are ``(..., batch, targets)``; a NaN label is left out. A constant column or row has a correlation of 0.
+
+    Example:
+        >>> pred, target = torch.tensor([[1.0, 2.0], [2.0, 1.0]]), torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> {name: float(value) for name, value in along_rows_and_columns(pred, target).items()}
+        {'pearson_of_columns': 0.0, 'spearman_of_columns': 0.0, 'pearson_of_rows': 0.0, 'spearman_of_rows': 0.0}
+    """
+    turned = None if mask is None else mask.mT
+    values = {"columns": Evaluator(target, mask=mask)(pred), "rows": Evaluator(target.mT, mask=turned)(pred.mT)}
+    pairs = [(along, metric) for along in values for metric in ("pearson", "spearman")]
+    return {f"{metric}_of_{along}": values[along][..., METRICS[metric].index] for along, metric in pairs}
+
+
 def _single(name: str, pred: Tensor, target: Tensor, mask: Tensor | None, weight: Tensor | None) -> Tensor:
     return Evaluator(target, mask=mask, weight=weight)(pred)[..., METRICS[name].index]
 
