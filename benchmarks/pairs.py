@@ -96,7 +96,7 @@ def parkinson() -> Problem:
 def _table(frame: Any, group: str, *, by_group: bool) -> Problem:
     groups = np.unique(frame[group], return_inverse=True)[1]
     splitter = (GroupKFold if by_group else KFold)(FOLDS, shuffle=True, random_state=0)
-    folds = list(splitter.split(groups, groups=groups))
+    folds = list(splitter.split(groups, groups=groups if by_group else None))
     return Problem(frame.drop(columns=[group, "target"]), frame["target"].to_numpy(np.float64), groups, folds)
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.kernels import kernels, meta
-from gar import ConcordanceLoss, GARLoss, KlingGuptaLoss, NashSutcliffeLoss, PearsonLoss
+from gar import ConcordanceLoss, GARLoss, KlingGuptaLoss, NashSutcliffeLoss, NormInNormLoss, PearsonLoss
 from gar.accumulation import backward_in_parts
 from gar.functional import blocks, difference_loss, gar_loss, normalized_difference_loss
 from gar.functional.grouped import GroupReduction
@@ -202,6 +202,8 @@ AGREEMENT: dict[str, Callable[..., Any]] = {
     "nash_sutcliffe": NashSutcliffeLoss,
     "kling_gupta": KlingGuptaLoss,
     "gar": partial(GARLoss, components=("mae", "ccc", "nse")),
+    "norm_in_norm": NormInNormLoss,
+    "both": partial(GARLoss, pairs="both"),
 }
 
 
@@ -225,10 +227,32 @@ def test_agreement_over_processes_and_in_parts_is_that_of_the_whole(three: Ranks
     for found, _ in results:
         torch.testing.assert_close(found, value, rtol=1e-9, atol=1e-12)
     torch.testing.assert_close(torch.cat([part for _, part in results]), slopes, rtol=1e-9, atol=1e-12)
+    if name in ("norm_in_norm", "both"):  # they need all rows at once
+        return
     model = torch.nn.Linear(2, 2, bias=False).double()
     torch.nn.init.eye_(model.weight)
     backward_in_parts(model, loss, pred, target, size=7, groups=groups)
     torch.testing.assert_close(model.weight.grad, slopes.T @ pred)
+
+
+def rows_and_components(rank: int, world: int, shards: list[Any]) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+    pred, target, weight = shards[rank]
+    loss = GARLoss(pairs="targets", average="losses", process_group="world")
+    value, slopes = value_and_slopes(lambda f: loss(f, target, sample_weight=weight), pred)
+    both = GARLoss(pairs="both", process_group="world").components_of(pred, target, sample_weight=weight)
+    return value, slopes / world, both
+
+
+def test_pairs_of_targets_over_processes_are_those_of_the_whole(three: Ranks) -> None:
+    pred, target, _ = batch(targets=3)
+    weight, sizes = torch.rand(60).double(), (20, 33, 7)
+    loss = GARLoss(pairs="targets", average="losses")
+    value, slopes = value_and_slopes(lambda f: loss(f, target, sample_weight=weight), pred)
+    results = three.run(rows_and_components, list(zip(*(part.split(sizes) for part in (pred, target, weight)), strict=True)))
+    for found, _, components in results:
+        torch.testing.assert_close(found, value, rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(components, GARLoss(pairs="both").components_of(pred, target, sample_weight=weight))
+    torch.testing.assert_close(torch.cat([part for _, part, _ in results]), slopes, rtol=1e-9, atol=1e-12)
 
 
 def one_wrong_rank(rank: int, world: int) -> str:

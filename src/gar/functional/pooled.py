@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _FAR = 128.0
 """The most that squares of means may be of squares around them: above it, their difference has less than five digits left."""
 
+_CERTAIN = 1e4
+"""The same of the labels of a group, of which is asked only whether they differ."""
+
 
 def value_and_gradient(columns: Columns, alpha: float | Tensor, settings: "GARSettings") -> tuple[Tensor, Tensor]:
     """Return the loss, shape ``(...)``, and its gradient by ``columns.pred``, of the shape of that."""
@@ -58,13 +61,15 @@ class _PooledBatch:
         rest = self._blocks.squares - means
         of_means = size * (pred - error).square()
         target = self._blocks.label_squares - of_means
-        counts = counting(self._groups._replace(target=target), self._eps, self._unit) & (of_means <= _FAR * target)
+        counts = counting(self._groups._replace(target=target), self._eps, self._unit) & (of_means <= _CERTAIN * target)
         known = counts | (size == 0)
         if self._rows_count_alike:
             known |= size == 1  # its squares are 0, so that it does not matter that it does not count
-        if not bool(known.all() and (means[:2] <= _FAR * rest[:2]).all()):
+        of_labels = (counts * target).sum(-1)
+        is_near = (means[:2] <= _FAR * rest[:2]).all() and ((counts * of_means).sum(-1) <= _FAR * of_labels).all()
+        if not bool(known.all() and is_near):
             return None
-        return (counts * size).sum(-1), rest[0], rest[1], (counts * target).sum(-1), rest[2]
+        return (counts * size).sum(-1), rest[0], rest[1], of_labels, rest[2]
 
     def _centred(self) -> tuple[Tensor, ...]:
         """Return what :meth:`_around_means` does, from another pass over values minus the mean of their group."""
