@@ -146,6 +146,19 @@ def test_blocks_of_rows_add_up(monkeypatch: pytest.MonkeyPatch, reduction: Group
 
 
 @both_reductions
+@pytest.mark.parametrize("together", [1, 8, 5000])
+def test_rows_of_a_group_may_come_together(reduction: GroupReduction, together: int) -> None:
+    """In runs, which are summed first, the loss is that of any order."""
+    index = (torch.arange(10_000) // together) % 37
+    pred = torch.randn(10_000).double()
+    target = pred + torch.randn(10_000).double() + torch.randn(37).double()[index]
+    order = torch.randperm(10_000)
+    value, slopes = value_and_slopes(lambda f: gar_loss(f, target, groups=index, group_reduction=reduction), pred)
+    other = value_and_slopes(lambda f: gar_loss(f, target[order], groups=index[order], group_reduction=reduction), pred[order])
+    torch.testing.assert_close(other, (value, slopes[order]), rtol=1e-10, atol=1e-14)
+
+
+@both_reductions
 def test_value_and_gradient(reduction: GroupReduction) -> None:
     pred, target, index = batch()
     loss = GARLoss(0.5, group_reduction=reduction)
