@@ -192,6 +192,10 @@ def test_pair_groups_without_partners_are_scored_by_absolute_errors() -> None:
     with pytest.warns(UserWarning, match="0 validation rows, too few to choose by pearson"):
         model = quick(epochs=1).fit(x, y, pair_groups=np.arange(60))
     assert model.scoring_ == "mae"
+    alone = GARRegressor(epochs=20, random_state=0).fit(x, y, pair_groups=np.arange(60))
+    assert alone.score(x, y) > 0.5  # absolute errors are left to learn from
+    with pytest.warns(UserWarning, match="0 validation rows, too few to choose by pearson"):
+        quick(epochs=1).fit(x, np.repeat(y[:20], 3), pair_groups=np.arange(60) // 3)  # one label in each
 
 
 def test_pair_groups_are_routed_through_cross_validation() -> None:

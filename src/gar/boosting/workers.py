@@ -30,8 +30,9 @@ def over_workers(values: np.ndarray) -> np.ndarray:
 
 def refuse_lightgbm_workers(data: Any) -> None:
     """Raise for the data set of one of several workers of LightGBM."""
-    params = getattr(data, "params", None) or {}
-    machines = max((int(params.get(name, 1)) for name in _MACHINES), default=1)
+    if not type(data).__module__.startswith("lightgbm."):
+        return
+    machines = max(int((data.params or {}).get(name, 1)) for name in _MACHINES)
     if machines > 1:
         raise InputError(
             f"LightGBM trains with {machines} machines and calls an objective with the rows of one of them, without a way to sum "

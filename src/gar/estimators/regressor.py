@@ -112,7 +112,8 @@ class GARRegressor(NetworkRegressor):
         """Train the networks. A weight of two equals two copies of a row; NaN in ``y`` is a missing label.
 
         With ``pair_groups``, one value per row such as a day or a patient, the loss compares rows of the same group only, batches
-        have several rows of a group, and the epoch is chosen by the mean of Pearson's correlations within groups.
+        have several rows of a group, and the epoch is chosen by the mean of Pearson's correlations within groups, if validation
+        rows have any.
         """
         limit = TimeLimit(self.time_limit)
         rows, seed, device = self._validated(X, y, sample_weight, pair_groups)
@@ -143,7 +144,8 @@ class GARRegressor(NetworkRegressor):
         given = {name: getattr(self, name) for name in _SETTINGS}
         given["epochs"] = epochs_for(rows) if self.epochs == "auto" else whole_number(self.epochs, "epochs")
         given["batch_size"] = batch_size_for(rows) if self.batch_size == "auto" else self.batch_size
-        best = "mae" if data.pair_groups is None else "pearson"
+        in_groups = data.pair_groups is not None and all(len(data.with_partner(fold.valid)) for fold in data.folds)
+        best = "pearson" if in_groups else "mae"
         given |= {"keep_best": best} if self.early_stopping else {"keep_final": True}
         return train_settings(features=data.x.shape[1], rows=rows, **given)
 

@@ -308,11 +308,15 @@ class StackData:
         return None if self.pair_groups is None else self.pair_groups[torch.from_numpy(rows)]
 
     def with_partner(self, rows: np.ndarray) -> np.ndarray:
-        """Return those of these rows that can be compared: all, or with groups those whose group has several of them."""
+        """Return those of these rows that can be compared: all, or with groups those whose group has different labels."""
         if self.pair_groups is None:
             return rows
-        _, group, sizes = np.unique(self.pair_groups.numpy()[rows], return_inverse=True, return_counts=True)
-        return rows[sizes[group] > 1]
+        names, group = np.unique(self.pair_groups.numpy()[rows], return_inverse=True)
+        low, high = np.full((2, len(names), self.y.shape[1]), np.nan)
+        labels = self.y[torch.from_numpy(rows)].double().numpy()
+        np.fmin.at(low, group, labels)
+        np.fmax.at(high, group, labels)
+        return rows[(low < high).any(1)[group]]
 
     def has_different_labels(self, rows: np.ndarray) -> bool:
         """Return True if any target has two different labels among these rows."""
