@@ -17,11 +17,12 @@ SOURCE = Path(gar.__file__).parent
 PAPER = SOURCE.parents[1] / "reproduction" / "gar_reproduction"
 FILES = sorted(SOURCE.rglob("*.py"))
 LAYERS = (
-    {"errors", "groups"},
-    {"distributed", "files", "pickles", "registry", "statistics", "workers"},
+    {"errors"},
+    {"distributed", "files", "groups", "pickles", "registry", "statistics", "workers"},
     {"validation"},
     {"encoding", "functional"},
-    {"accumulation", "group_metrics", "losses", "metrics", "sampling"},
+    {"group_metrics"},
+    {"accumulation", "heads", "losses", "metrics", "sampling"},
     {"stack"},
     {"search"},
     {"boosting", "estimators", "integrations", "vision"},

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from benchmarks.kernels import kernels, meta
-from gar import ConcordanceLoss, GARLoss, KlingGuptaLoss, NashSutcliffeLoss, PearsonLoss
+from gar import ConcordanceLoss, GARLoss, KlingGuptaLoss, NashSutcliffeLoss, NormInNormLoss, PearsonLoss
 from gar.accumulation import backward_in_parts
-from gar.functional import difference_loss, gar_loss, normalized_difference_loss
+from gar.functional import blocks, difference_loss, gar_loss, normalized_difference_loss
 from gar.functional.grouped import GroupReduction
 from gar.validation import as_groups
 from tests.processes import Ranks, refusal
@@ -125,6 +125,40 @@ def test_single_precision_keeps_its_digits(reduction: GroupReduction) -> None:
 
 
 @both_reductions
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("offset", [1.0, 1e4], ids=["near", "far"])
+def test_blocks_of_rows_add_up(monkeypatch: pytest.MonkeyPatch, reduction: GroupReduction, weighted: bool, offset: float) -> None:
+    """In blocks of 14 rows, the last one shorter, with groups near and far from each other, and a row alone."""
+    pred, target, index = batch()
+    index[-1], target = 9, target + offset * torch.randn(10, 2).double()[index]
+    stack, labels = torch.stack([pred, pred.flip(0) + offset]), torch.stack([target, target])
+
+    counts = torch.randint(3, (2, 60)).double() if weighted else None
+
+    def found(labels: Tensor) -> tuple[Tensor, Tensor]:
+        f = stack.clone().requires_grad_()
+        loss = gar_loss(f, labels, groups=index, group_reduction=reduction, sample_weight=counts)
+        return loss.detach(), torch.autograd.grad(loss.sum(), f)[0]
+
+    monkeypatch.setattr(blocks, "STACK_BLOCK", 14)
+    in_equations = found(labels.clone().requires_grad_())
+    torch.testing.assert_close(found(labels), in_equations, rtol=1e-9, atol=1e-10)
+
+
+@both_reductions
+@pytest.mark.parametrize("together", [1, 8, 5000])
+def test_rows_of_a_group_may_come_together(reduction: GroupReduction, together: int) -> None:
+    """In runs, which are summed first, the loss is that of any order."""
+    index = (torch.arange(10_000) // together) % 37
+    pred = torch.randn(10_000).double()
+    target = pred + torch.randn(10_000).double() + torch.randn(37).double()[index]
+    order = torch.randperm(10_000)
+    value, slopes = value_and_slopes(lambda f: gar_loss(f, target, groups=index, group_reduction=reduction), pred)
+    other = value_and_slopes(lambda f: gar_loss(f, target[order], groups=index[order], group_reduction=reduction), pred[order])
+    torch.testing.assert_close(other, (value, slopes[order]), rtol=1e-10, atol=1e-14)
+
+
+@both_reductions
 def test_value_and_gradient(reduction: GroupReduction) -> None:
     pred, target, index = batch()
     loss = GARLoss(0.5, group_reduction=reduction)
@@ -181,6 +215,8 @@ AGREEMENT: dict[str, Callable[..., Any]] = {
     "nash_sutcliffe": NashSutcliffeLoss,
     "kling_gupta": KlingGuptaLoss,
     "gar": partial(GARLoss, components=("mae", "ccc", "nse")),
+    "norm_in_norm": NormInNormLoss,
+    "both": partial(GARLoss, pairs="both"),
 }
 
 
@@ -204,10 +240,32 @@ def test_agreement_over_processes_and_in_parts_is_that_of_the_whole(three: Ranks
     for found, _ in results:
         torch.testing.assert_close(found, value, rtol=1e-9, atol=1e-12)
     torch.testing.assert_close(torch.cat([part for _, part in results]), slopes, rtol=1e-9, atol=1e-12)
+    if name in ("norm_in_norm", "both"):  # they need all rows at once
+        return
     model = torch.nn.Linear(2, 2, bias=False).double()
     torch.nn.init.eye_(model.weight)
     backward_in_parts(model, loss, pred, target, size=7, groups=groups)
     torch.testing.assert_close(model.weight.grad, slopes.T @ pred)
+
+
+def rows_and_components(rank: int, world: int, shards: list[Any]) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+    pred, target, weight = shards[rank]
+    loss = GARLoss(pairs="targets", average="losses", process_group="world")
+    value, slopes = value_and_slopes(lambda f: loss(f, target, sample_weight=weight), pred)
+    both = GARLoss(pairs="both", process_group="world").components_of(pred, target, sample_weight=weight)
+    return value, slopes / world, both
+
+
+def test_pairs_of_targets_over_processes_are_those_of_the_whole(three: Ranks) -> None:
+    pred, target, _ = batch(targets=3)
+    weight, sizes = torch.rand(60).double(), (20, 33, 7)
+    loss = GARLoss(pairs="targets", average="losses")
+    value, slopes = value_and_slopes(lambda f: loss(f, target, sample_weight=weight), pred)
+    results = three.run(rows_and_components, list(zip(*(part.split(sizes) for part in (pred, target, weight)), strict=True)))
+    for found, _, components in results:
+        torch.testing.assert_close(found, value, rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(components, GARLoss(pairs="both").components_of(pred, target, sample_weight=weight))
+    torch.testing.assert_close(torch.cat([part for _, part, _ in results]), slopes, rtol=1e-9, atol=1e-12)
 
 
 def one_wrong_rank(rank: int, world: int) -> str:

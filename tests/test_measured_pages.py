@@ -7,7 +7,7 @@ import matplotlib
 import numpy as np
 from matplotlib.image import imread
 
-from benchmarks import cluster, fuzz, kernels
+from benchmarks import cluster, fuzz, kernels, pairs
 from benchmarks.against import page as strength_page
 from gar.registry import LOSSES
 from gar_reproduction.folders import records_folder
@@ -35,6 +35,16 @@ def test_strength_is_that_of_the_records() -> None:
         if f"<!-- {name} -->\n\n{block}\n\n<!-- end of {name} -->" not in text
     ]
     assert not missing
+
+
+def test_pairs_are_those_of_the_records() -> None:
+    text = pairs.PAGE.read_text()
+    assert not [
+        name for name, block in pairs.blocks().items() if f"<!-- {name} -->\n\n{block}\n\n<!-- end of {name} -->" not in text
+    ]
+    days = {method: np.mean(scores["within"]) for method, scores in pairs.read("generated days").items()}
+    assert days["GAR in groups"] >= 0.95 * days["what noise leaves"]
+    assert max(days["MAE"], days["MSE"]) < 0.5 * days["what noise leaves"]
 
 
 def test_kernels_are_counted_anew() -> None:

@@ -1,10 +1,13 @@
 """Groups of rows: which rows are compared with each other, and sums over each group in linear time."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
+
+from gar.errors import InputError
 
 
 class Groups(NamedTuple):
@@ -24,11 +27,11 @@ class Groups(NamedTuple):
         """Return the number of rows of every group, in the dtype of ``like``."""
         return self.sums(like.new_ones(()).expand(self.codes.shape))
 
-    def of_rows(self, table: Tensor) -> Tensor:
+    def of_rows(self, table: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Return, for every row, the value of its group: ``(..., groups)`` to ``(..., n)``."""
         if self.codes.ndim == 1:
-            return table.index_select(-1, self.codes)
-        return table.gather(-1, self.codes.expand(*table.shape[:-1], -1))
+            return torch.index_select(table, -1, self.codes, out=out)
+        return torch.gather(table, -1, self.codes.expand(*table.shape[:-1], -1), out=out)
 
 
 class AllRows(Groups):
@@ -38,7 +41,7 @@ class AllRows(Groups):
         """Return the sum over all rows: ``(..., n)`` to ``(..., 1)``."""
         return values.sum(-1, keepdim=True)
 
-    def of_rows(self, table: Tensor) -> Tensor:
+    def of_rows(self, table: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Return the one value ``(..., 1)``, which stands for all rows."""
         return table
 
@@ -60,3 +63,64 @@ def numbered(groups: Tensor, *, readable: bool) -> tuple[Tensor, int]:
     ranked, order = groups.sort(-1)
     numbers = pad((ranked[..., 1:] != ranked[..., :-1]).cumsum(-1), (1, 0)) if n else order
     return torch.zeros_like(order).scatter(-1, order, numbers), int(numbers.max()) + 1 if readable else n
+
+
+def group_codes(groups: Any, *, name: str = "groups") -> np.ndarray | None:
+    """Return one number from 0 for each row, given any values; rows with equal numbers belong to one group. None is without groups.
+
+    Example:
+        >>> group_codes(["b", "a", "b"])
+        array([1, 0, 1])
+    """
+    if groups is None:
+        return None
+    # An array of strings would turn a missing value into the string 'nan'.
+    values = np.asarray(groups, dtype=object if isinstance(groups, list | tuple) else None)
+    if values.ndim != 1:
+        raise InputError(f"{name} has shape {values.shape}; expected one value per row, such as a day or a patient: (rows,)")
+    missing = np.flatnonzero([_is_missing(value) for value in values] if values.dtype == object else values != values)
+    if len(missing):
+        raise InputError(
+            f"{name} has {len(missing)} missing of {len(values)} values, the first in row {missing[0]} (counted from 0); "
+            "give every row a group"
+        )
+    try:
+        return np.unique(values, return_inverse=True)[1]
+    except TypeError:  # values of several types have no order, which codes do not need
+        codes: dict[Any, int] = {}
+        return np.array([codes.setdefault(value, len(codes)) for value in values])
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # a comparison with pandas.NA is neither true nor false
+        return True
+
+
+ROWS_TOGETHER = 8
+"""Rows of a group that are taken together: enough to compare, few enough that a batch has several groups."""
+
+
+def parts_of_groups(codes: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """Return a number from 0 for each row: groups are cut into parts of ``ROWS_TOGETHER`` rows, or nearly as many, at random."""
+    order = generator.permutation(len(codes))
+    order = order[codes[order].argsort(kind="stable")]
+    sizes = np.bincount(codes)
+    parts = -(-sizes // ROWS_TOGETHER)
+    within = np.arange(len(codes)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    part = np.empty_like(order)
+    part[order] = np.repeat(np.cumsum(parts) - parts, sizes) + within * np.repeat(parts, sizes) // np.repeat(sizes, sizes)
+    return part
+
+
+def order_by_groups(codes: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """Return rows in a random order in which those of a part of a group come together.
+
+    Example:
+        >>> order = order_by_groups(np.arange(40) % 5, np.random.default_rng(0))
+        >>> (order % 5).reshape(5, 8).std(1).tolist()
+        [0.0, 0.0, 0.0, 0.0, 0.0]
+    """
+    part = parts_of_groups(codes, generator)
+    return np.asarray(generator.permutation(part.max(initial=-1) + 1)[part].argsort(kind="stable"))

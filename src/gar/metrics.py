@@ -11,6 +11,7 @@ mean, and no label at all gives NaN. A NaN prediction gives NaN.
 """
 
 import math
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ import torch
 from torch import Tensor
 
 from gar.errors import InputError
+from gar.group_metrics import within_groups
 from gar.registry import METRICS
 from gar.validation import check_mask, check_tensor, check_weight
 
@@ -82,6 +84,22 @@ def all_metrics(pred: Tensor, target: Tensor, *, mask: Tensor | None = None, wei
     return Evaluator(target, mask=mask, weight=weight)(pred)
 
 
+def along_rows_and_columns(pred: Tensor, target: Tensor, *, mask: Tensor | None = None) -> dict[str, Tensor]:
+    """Return the mean correlation of columns (over rows, for each target) and of rows (over targets, for each row) of a matrix.
+
+    Predictions and labels are ``(..., batch, targets)``; a NaN label is left out. A constant column or row has a correlation of 0.
+
+    Example:
+        >>> pred, target = torch.tensor([[1.0, 2.0], [2.0, 1.0]]), torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> {name: float(value) for name, value in along_rows_and_columns(pred, target).items()}
+        {'pearson_of_columns': 0.0, 'spearman_of_columns': 0.0, 'pearson_of_rows': 0.0, 'spearman_of_rows': 0.0}
+    """
+    turned = None if mask is None else mask.mT
+    values = {"columns": Evaluator(target, mask=mask)(pred), "rows": Evaluator(target.mT, mask=turned)(pred.mT)}
+    pairs = [(along, metric) for along in values for metric in ("pearson", "spearman")]
+    return {f"{metric}_of_{along}": values[along][..., METRICS[metric].index] for along, metric in pairs}
+
+
 def _single(name: str, pred: Tensor, target: Tensor, mask: Tensor | None, weight: Tensor | None) -> Tensor:
     return Evaluator(target, mask=mask, weight=weight)(pred)[..., METRICS[name].index]
 
@@ -101,7 +119,8 @@ class _Column(NamedTuple):
 class Evaluator:
     """All metrics against labels that stay the same: centres and ranks of labels are computed once.
 
-    The work is done by numpy, whose sort is many times as fast as torch's; results are on the device of the predictions.
+    The work is done by numpy, whose sort is many times as fast as torch's; results are on the device of the predictions. With
+    ``groups (batch,)`` Pearson and Spearman are means over groups (:func:`gar.group_metrics.within_groups`).
 
     Example:
         >>> evaluate = Evaluator(torch.tensor([[1.0], [2.0], [3.0]]))
@@ -109,7 +128,9 @@ class Evaluator:
         torch.Size([7, 5])
     """
 
-    def __init__(self, target: Tensor, *, mask: Tensor | None = None, weight: Tensor | None = None) -> None:
+    def __init__(
+        self, target: Tensor, *, mask: Tensor | None = None, weight: Tensor | None = None, groups: Tensor | None = None
+    ) -> None:
         check_tensor(target, "target")
         if target.ndim == 0:
             raise InputError("target is a single number; expected labels of shape (batch,) or (..., batch, targets)")
@@ -125,6 +146,7 @@ class Evaluator:
         keep &= True if counts is None else counts > 0
         if np.isinf(labels[keep]).any():
             raise InputError("target holds infinite values; remove them, or mark missing labels by NaN or a mask")
+        self._within = None if groups is None else partial(within_groups, target=target, groups=groups, mask=mask, weight=weight)
         self._complete = _column(labels, counts) if keep.all() and labels.shape[-1] > 0 else None
         self._parts = [] if self._complete is not None else _incomplete(labels, keep, counts)
 
@@ -146,7 +168,12 @@ class Evaluator:
             values = self._incomplete_metrics(columns) if self._complete is None else _evaluate(columns, self._complete)
             if pred.ndim > 1:
                 values = values.mean(-2) if self._complete is not None else self._mean_of_present(values)
-        return torch.from_numpy(np.asarray(values)).to(pred.device)
+        values = np.asarray(values)
+        if self._within is not None:
+            found = self._within(pred.cpu())
+            for name in ("pearson", "spearman"):
+                values[..., METRICS[name].index] = found[name]
+        return torch.from_numpy(values).to(pred.device)
 
     def _check(self, pred: Tensor) -> None:
         check_tensor(pred, "pred")

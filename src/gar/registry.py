@@ -89,10 +89,14 @@ class LossSpec:
             raise InputError(f"{self.title} has no parameter to tune, but was given {value!r}; leave it out")
         return self.loss(**{self.parameter: value}, **options)
 
+    def takes(self, name: str) -> bool:
+        """Return True if ``forward`` takes this keyword."""
+        return name in _argument_names(self.loss.forward)
+
     def check_takes(self, names: Iterable[str]) -> None:
         """Raise if ``forward`` does not take all of these keywords."""
         for name in names:
-            if name not in _argument_names(self.loss.forward):
+            if not self.takes(name):
                 raise InputError(f"{self.title} takes no {name}; leave it out, or let its forward take {name}=None")
 
 

@@ -185,7 +185,8 @@ def as_groups(groups: Tensor, pred: Tensor) -> Groups:
         raise InputError(
             f"groups has shape {tuple(groups.shape)}; for pred of shape {tuple(pred.shape)} it must be {allowed}: one group per row"
         )
-    index, count = numbered(groups.long(), readable=can_be_read(groups))
+    # The number of groups of a model must not depend on its neighbours: sums of another length are rounded differently.
+    index, count = numbered(groups.long(), readable=groups.ndim == 1 and can_be_read(groups))
     return Groups(index if groups.ndim == 1 else index.unsqueeze(-2), count)
 
 

@@ -69,9 +69,23 @@ def test_groups_see_what_offsets_hide(library: Any) -> None:
     train, test = groups < 40, groups >= 40
     scores = []
     for known in (None, groups[train]):
-        fitted = model(library, max_depth=3).fit(x[train], y[train], groups=known)
+        fitted = model(library, max_depth=3).fit(x[train], y[train], pair_groups=known)
         scores.append(correlation_within(fitted.predict(x[test]), y[test], groups[test]))
     assert scores[1] > 0.95 > 0.8 > scores[0]
+
+
+def test_rows_of_a_pair_group_are_held_out_together() -> None:
+    random = np.random.default_rng(0)
+    pairs, x = np.repeat(np.arange(50), 6), random.normal(size=(300, 3))
+    seen: list[Any] = []
+
+    class Recording(GARBoostRegressor):
+        def _train_valid_split(self, rows: np.ndarray, codes: np.ndarray | None, seed: int) -> Any:
+            seen.extend(super()._train_valid_split(rows, codes, seed))
+            return tuple(seen)
+
+    Recording(early_stopping_rounds=5, n_estimators=20).fit(x, x[:, 0] + 5 * random.normal(size=50)[pairs], pair_groups=pairs)
+    assert not set(pairs[seen[0]]) & set(pairs[seen[1]])
 
 
 def test_early_stopping_holds_out_whole_groups() -> None:

@@ -72,7 +72,7 @@ def test_cv_predicts_with_the_best_mean_of_networks() -> None:
     """Networks are those of the history at their best epoch, and their mean is no worse than the best of them alone."""
     x, y = table()
     splits = [(np.arange(40, 120), np.arange(40)), (np.arange(80), np.arange(80, 120))]
-    model = quick(cv=splits).fit(x, y)
+    model = quick(cv=splits, scoring="rmse").fit(x, y)
     history = model.history_[None, None][1]
     known = [weights.tolist() for weights in history.best.weights]
     assert model.fold_params_[0] == model.fold_params_[1]
@@ -81,8 +81,8 @@ def test_cv_predicts_with_the_best_mean_of_networks() -> None:
         assert len(member.networks) == len(chosen)
         assert all(weights.tolist() in known for weights in member.networks.weights)
         mean = member.predict(torch.from_numpy(x[valid])).mean(0)[:, 0].numpy()
-        errors.append(np.abs(mean - y[valid]).mean())
-    alone = np.reshape(history.of("valid", "mae").min(1), (2, 6)).mean(0)
+        errors.append(np.square(mean - y[valid]).mean())
+    alone = np.reshape(history.of("valid", "rmse").min(1) ** 2, (2, 6)).mean(0)
     assert np.mean(errors) <= alone.min() + 1e-5
     assert model.best_score_ < 0  # errors count negative
     assert np.corrcoef(model.predict(x), y)[0, 1] > 0.95
@@ -359,6 +359,9 @@ X, Y = table(30)
         (lambda: quick(cv="folds").fit(X, Y), "cv='folds' is unknown"),
         (lambda: quick().fit(X, Y, groups=[1, 2]), r"groups has shape \(2,\), X has 30 rows"),
         (lambda: quick().fit(X, Y, groups=5), r"groups has shape \(\), X has 30 rows"),
+        (lambda: quick().fit(X, Y, pair_groups=[1, 2]), "pair_groups has 2 values, X has 30 rows"),
+        (lambda: quick().fit(X, Y, pair_groups=[np.nan] * 30), "pair_groups has 30 missing of 30 values"),
+        (lambda: GARRegressor("mae").fit(X, Y, pair_groups=np.arange(30) % 3), "loss='mae' compares no rows"),
         (lambda: quick(time_limit="5").fit(X, Y), "time_limit='5'; expected a number of seconds above 0"),
         (lambda: GARRegressor(epochs="all").fit(X, Y), "epochs='all' is not a whole number"),
         (lambda: quick(cv="auto").fit(X, Y, groups=[1] * 30), "cv=auto cannot split these rows"),

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sklearn import config_context
+from sklearn import clone, config_context
 from sklearn.model_selection import GroupKFold, cross_validate
 
 from gar import GARRegressor, GARRegressorCV
 from gar.estimators.halving import Budget, greedy_choice, with_fewer_rows
 from gar.estimators.presets import batch_size_for, epochs_for, finalists_for
+from gar.group_metrics import within_groups
 from gar.stack import StackData
 from tests.estimators.test_estimators import quick, table
 
@@ -137,6 +138,71 @@ def test_groups_are_routed_through_cross_validation() -> None:
         model = quick(epochs=1, cv=GroupKFold(2)).set_fit_request(groups=True)
         scores = cross_validate(model, x, y, cv=GroupKFold(3), params={"groups": groups})
     assert len(scores["test_score"]) == 3
+    assert np.isfinite(scores["test_score"]).all()
+
+
+def days(count: int, seed: int, rows: int = 20) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Days with a common shock, ten times as large as what the features say."""
+    random = np.random.default_rng(seed)
+    day, x = np.repeat(np.arange(count), rows), random.normal(size=(count * rows, 3))
+    return x, x[:, 0] - x[:, 1] + 14 * random.normal(size=count)[day], day
+
+
+@pytest.mark.parametrize("model", [GARRegressor(epochs=20, random_state=0), quick(epochs=20, learning_rates=(1e-2,))])
+def test_pair_groups_see_what_shocks_hide(model: Any) -> None:
+    x, y, day = days(30, 0)
+    new, truth, new_day = days(20, 1)
+
+    def daily(fitted: Any) -> float:
+        predicted = torch.from_numpy(fitted.predict(new))
+        return float(within_groups(predicted, torch.from_numpy(truth), torch.from_numpy(new_day))["pearson"])
+
+    assert daily(clone(model).fit(x, y)) < 0.9
+    assert daily(clone(model).fit(x, y, pair_groups=[f"day {number}" for number in day])) > 0.95
+
+
+def test_rows_of_a_pair_group_are_held_out_together() -> None:
+    x, y, day = days(30, 0, rows=6)
+    seen = []
+
+    class Recording(GARRegressorCV):
+        def _splits(self, rows: Any, groups: Any, seed: int) -> Any:
+            seen.extend(super()._splits(rows, groups, seed))
+            return seen
+
+    model = Recording(**quick(epochs=1, cv=3).get_params()).fit(x, y, pair_groups=day)
+    assert model.scoring_ == "pearson"
+    assert all(not set(day[train]) & set(day[valid]) for train, valid in seen)
+    for train, valid in GARRegressor()._splits(len(day), 0, day):
+        assert len(set(day[train]) & set(day[valid])) <= 2  # where one network's part ends
+
+
+def test_equal_rows_of_different_pair_groups_are_not_merged() -> None:
+    x, y, day = days(8, 0)
+    twice, weight = np.tile(np.arange(len(y)), 2), np.full(len(y), 2.0)
+    model = GARRegressor(epochs=2, random_state=0)
+    copies = clone(model).fit(x[twice], y[twice], pair_groups=day[twice])
+    np.testing.assert_array_equal(copies.predict(x), clone(model).fit(x, y, weight, pair_groups=day).predict(x))
+    apart = clone(model).fit(x[twice], y[twice], pair_groups=np.arange(len(twice)) % 13)
+    assert not np.array_equal(copies.predict(x), apart.predict(x))
+
+
+def test_pair_groups_without_partners_are_scored_by_absolute_errors() -> None:
+    x, y = table(60)
+    with pytest.warns(UserWarning, match="0 validation rows, too few to choose by pearson"):
+        model = quick(epochs=1).fit(x, y, pair_groups=np.arange(60))
+    assert model.scoring_ == "mae"
+    alone = GARRegressor(epochs=20, random_state=0).fit(x, y, pair_groups=np.arange(60))
+    assert alone.score(x, y) > 0.5  # absolute errors are left to learn from
+    with pytest.warns(UserWarning, match="0 validation rows, too few to choose by pearson"):
+        quick(epochs=1).fit(x, np.repeat(y[:20], 3), pair_groups=np.arange(60) // 3)  # one label in each
+
+
+def test_pair_groups_are_routed_through_cross_validation() -> None:
+    x, y, day = days(6, 0, rows=10)
+    with config_context(enable_metadata_routing=True):
+        model = quick(epochs=1).set_fit_request(groups=True, pair_groups=True)
+        scores = cross_validate(model, x, y, cv=GroupKFold(3), params={"groups": day, "pair_groups": day})
     assert np.isfinite(scores["test_score"]).all()
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from gar.group_metrics import within_groups
 from gar.metrics import all_metrics
 from gar.registry import LOSSES, METRICS
 from gar.stack import Models, StackData, TrainSettings, batch_sizes, row_orders
@@ -16,7 +17,7 @@ DOUBLE = torch.empty(0, dtype=torch.float64)
 
 
 def make_data(
-    rows: int = 60, features: int = 3, targets: int = 1, *, sizes: tuple[int, ...] = (40, 40), seed: int = 0, **options: bool
+    rows: int = 60, features: int = 3, targets: int = 1, *, sizes: tuple[int, ...] = (40, 40), seed: int = 0, **options: Any
 ) -> StackData:
     """A smooth table with noise, distinct labels, and folds that train on ``sizes`` rows."""
     generator = np.random.default_rng(seed)
@@ -86,14 +87,16 @@ class PlainTraining:
         x, y = self.data.scaled_rows(self.fold, self.fold.train, DOUBLE)
         weight = self.data.sample_weight
         weight = None if weight is None else weight[torch.from_numpy(self.fold.train)].double()
-        history, orders = [], row_orders(self.seed, self.fold_number, len(x))
+        groups = self.data.groups_of(self.fold.train)
+        codes = None if groups is None else np.unique(groups.numpy(), return_inverse=True)[1]
+        history, orders = [], row_orders(self.seed, self.fold_number, len(x), codes)
         for epoch in range(self.settings.epochs):
-            self._epoch(epoch, x, y, weight, torch.from_numpy(next(orders)))
+            self._epoch(epoch, x, y, weight, groups, torch.from_numpy(next(orders)))
             self.scheduler.step()
             history.append([self._metrics(self.fold.valid), self._metrics(self.fold.test)])
         return PlainRun(np.array(history), self.network)
 
-    def _epoch(self, epoch: int, x: Tensor, y: Tensor, weight: Tensor | None, order: Tensor) -> None:
+    def _epoch(self, epoch: int, x: Tensor, y: Tensor, weight: Tensor | None, groups: Tensor | None, order: Tensor) -> None:
         loss, inputs = self._loss(epoch)
         s, start = self.settings, 0
         for size in batch_sizes(len(x), s.batch_size, s.drop_last, even=s.even_batches):
@@ -102,7 +105,8 @@ class PlainTraining:
             given = {"pred": self.network[-1](features), "features": features}
             first, *rest = [given[name] for name in inputs]
             self.optimizer.zero_grad()
-            loss(first, y[rows], *rest, sample_weight=None if weight is None else weight[rows]).backward()
+            pairs = {} if groups is None else {"groups": groups[rows]}
+            loss(first, y[rows], *rest, sample_weight=None if weight is None else weight[rows], **pairs).backward()
             self.optimizer.step()
             start += size
 
@@ -124,4 +128,9 @@ class PlainTraining:
             pred = self.fold.labels.undo(pred)
         weight = self.data.sample_weight
         weight = None if weight is None else weight[torch.from_numpy(rows)]
-        return all_metrics(pred, self.data.y[torch.from_numpy(rows)], weight=weight).numpy()
+        target, groups = self.data.y[torch.from_numpy(rows)], self.data.groups_of(rows)
+        values = all_metrics(pred, target, weight=weight)
+        if groups is not None:
+            within = within_groups(pred, target, groups, weight=weight)
+            values[2], values[3] = within["pearson"], within["spearman"]
+        return values.numpy()

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from gar.errors import InputError
 from gar.registry import LOSSES
 from gar.stack import ExpandedFeatures, Models, PeriodicFeatures, PiecewiseFeatures, Scaling, StackData, TrainSettings, train
 from gar.stack.network import Activation
@@ -99,6 +100,28 @@ def test_sample_weights(loss: str) -> None:
     assert_equals_members(
         StackData(data.x, data.y, data.folds, sample_weight=weight), two_folds(loss), replace(SETTINGS, loss=loss)
     )
+
+
+@pytest.mark.parametrize("reduction", ["pooled", "mean"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_pairs_in_groups(reduction: str, weighted: bool) -> None:
+    random = np.random.default_rng(1)
+    weight = random.integers(0, 3, 60).astype(float) if weighted else None
+    data = make_data(targets=2, pair_groups=random.integers(0, 5, 60), sample_weight=weight)
+    assert_equals_members(data, two_folds("gar"), replace(SETTINGS, loss_options={"group_reduction": reduction}))
+
+
+@pytest.mark.parametrize("loss", ["pearson", "concordance", "nash_sutcliffe", "kling_gupta", "norm_in_norm"])
+def test_losses_of_agreement_in_groups(loss: str) -> None:
+    data = make_data(pair_groups=np.arange(60) % 4)
+    options = {"level": "deviation"} if loss == "kling_gupta" else {}
+    assert_equals_members(data, two_folds(loss), replace(SETTINGS, loss=loss, loss_options=options))
+
+
+def test_a_loss_that_compares_no_rows_takes_no_groups() -> None:
+    data = make_data(pair_groups=np.arange(60) % 4)
+    with pytest.raises(InputError, match="loss='mae' compares no rows"):
+        train(data, two_folds("mae"), replace(SETTINGS, loss="mae"))
 
 
 def test_scaled_features_and_labels() -> None:

@@ -64,6 +64,14 @@ def test_chunks_for_every_loss(loss: str, chunk: int) -> None:
     assert_same(train(data, many(loss), settings, chunk_size=chunk), train(data, many(loss), settings))
 
 
+@pytest.mark.parametrize("chunk", [1, 5])
+@pytest.mark.parametrize("reduction", ["pooled", "mean"])
+def test_chunks_with_pairs_in_groups(reduction: str, chunk: int) -> None:
+    data = make_data(rows=100, features=8, targets=2, sizes=(70, 70, 70), pair_groups=np.arange(100) % 9)
+    settings = replace(SETTINGS, loss_options={"group_reduction": reduction}, drop_last=False)
+    assert_same(train(data, many(), settings, chunk_size=chunk), train(data, many(), settings))
+
+
 @pytest.mark.parametrize("loss", ["rnc", "ranksim", "conr"])
 def test_chunks_with_incomplete_batches_of_features(loss: str) -> None:
     """Rows and widths that fill no vector register."""

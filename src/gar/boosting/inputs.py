@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gar.boosting.workers import is_distributed, refuse_lightgbm_workers
 from gar.errors import InputError
 
 
@@ -22,6 +23,7 @@ def from_library(first: Any, second: Any, sample_weight: Any) -> Arrays:
     perhaps weights.
     """
     if is_data_set(second):
+        refuse_lightgbm_workers(second)
         weight = second.get_weight()
         return checked(first, second.get_label(), weight if weight is not None and len(weight) else None)
     return checked(second, first, sample_weight)
@@ -41,9 +43,9 @@ def checked(pred: Any, target: Any, weight: Any) -> Arrays:
             "labels of shape (rows, targets); for LightGBM, which has a single target, fit one model per target"
         )
     rows = len(pred)
-    if rows < 2:
+    if rows < 2 and not is_distributed():  # a worker may have no rows
         raise InputError(f"GAR compares rows, but there are {rows}; expected 2 or more")
-    pred = pred.reshape(rows, -1)
+    pred = pred.reshape(rows, pred.size // rows if rows else 1)
     return Arrays(pred, target.reshape(pred.shape), None if weight is None else _checked_weight(weight, rows))
 
 
@@ -59,44 +61,21 @@ def _checked_weight(given: Any, rows: int) -> np.ndarray:
     weight: np.ndarray = np.asarray(given, dtype=np.float64)
     if weight.shape != (rows,):
         raise InputError(f"sample_weight has shape {weight.shape}; expected one value per row: ({rows},)")
-    lowest, total = float(weight.min()), float(weight.sum())
-    if not (lowest >= 0 and 0 < total < np.inf):
+    lowest, total = float(weight.min(initial=0.0)), float(weight.sum())
+    if not (lowest >= 0 and (total > 0 or is_distributed()) and total < np.inf):
         raise InputError(f"sample_weight has minimum {lowest:g} and sum {total:g}; expected finite numbers >= 0, not all of them 0")
     return weight
 
 
-def group_codes(groups: Any) -> np.ndarray | None:
-    """Return one number from 0 for each row; rows with equal numbers belong to one group. None is without groups."""
-    if groups is None:
-        return None
-    # An array of strings would turn a missing value into the string 'nan'.
-    values = np.asarray(groups, dtype=object if isinstance(groups, list | tuple) else None)
-    if values.ndim != 1:
-        raise InputError(f"groups has shape {values.shape}; expected one value per row, such as a day or a patient: (rows,)")
-    missing = np.flatnonzero([_is_missing(value) for value in values] if values.dtype == object else values != values)
-    if len(missing):
-        raise InputError(
-            f"groups has {len(missing)} missing of {len(values)} values, the first in row {missing[0]} (counted from 0); "
-            "give every row a group"
-        )
-    try:
-        return np.unique(values, return_inverse=True)[1]
-    except TypeError:  # values of several types have no order, which codes do not need
-        codes: dict[Any, int] = {}
-        return np.array([codes.setdefault(value, len(codes)) for value in values])
-
-
-def _is_missing(value: Any) -> bool:
-    try:
-        return value is None or bool(value != value)
-    except TypeError:  # a comparison with pandas.NA is neither true nor false
-        return True
-
-
-def check_group_length(codes: np.ndarray | None, rows: int) -> None:
+def check_group_length(codes: np.ndarray | None, rows: int, *, name: str = "groups") -> None:
     """Raise an error unless there is one group per row, or none at all."""
+    if codes is not None and is_distributed():
+        raise InputError(
+            "groups are of the rows of one process, but XGBoost trains with several workers, whose rows only it knows; "
+            "leave groups out, or train on one machine"
+        )
     if codes is not None and len(codes) != rows:
-        raise InputError(f"groups has {len(codes)} values, but there are {rows} rows; give one group per row, in their order")
+        raise InputError(f"{name} has {len(codes)} values, but there are {rows} rows; give one group per row, in their order")
 
 
 def check_labels(target: np.ndarray) -> None:

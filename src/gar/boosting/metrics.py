@@ -5,10 +5,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gar.boosting.inputs import check_group_length, check_labels, from_library, group_codes, is_data_set
+from gar.boosting.inputs import check_group_length, check_labels, from_library, is_data_set
 from gar.boosting.library import tree_library
 from gar.boosting.newton import NewtonBatch, RowGroups
+from gar.boosting.workers import is_distributed
+from gar.errors import InputError
 from gar.functional.gar import COMPONENTS, Component, GARSettings
+from gar.groups import group_codes
 from gar.validation import check_choice, check_parameter
 
 
@@ -64,9 +67,18 @@ class EarlyStoppingMetric:
         check_group_length(self._codes, len(pred))
         if self.name == "gar":
             return NewtonBatch(pred, target, RowGroups(len(pred), weight, self._codes)).value(self.alpha, self.settings)
+        if is_distributed():
+            return self._pearson_of_workers(pred, target, weight)
         codes = np.zeros(len(pred), dtype=np.intp) if self._codes is None else self._codes
         pairs, ranked = zip(pred.T, target.T, strict=True), self.name == "spearman"
         return float(np.mean([correlation_within(one, other, codes, weight, ranked=ranked) for one, other in pairs]))
+
+    def _pearson_of_workers(self, pred: np.ndarray, target: np.ndarray, weight: np.ndarray | None) -> float:
+        if self.name == "spearman":
+            raise InputError("ranks of rows on several workers are known to none of them; use 'pearson' or 'gar' to stop early")
+        m = NewtonBatch(pred, target, RowGroups(len(pred), weight, None)).moments
+        scale = np.sqrt(m.pred * m.target)
+        return float(np.mean((m.pred - m.cross) / np.where(scale > 0, scale, np.inf)))
 
 
 def correlation_within(

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg.blas import dasum
 
+from gar.boosting.workers import over_workers
 from gar.functional.formulas import (
     ARRAYS,
     Moments,
@@ -52,11 +53,14 @@ class Derivatives(NamedTuple):
 
 
 class RowGroups:
-    """The number of rows, their weights, and the groups within which pairs are formed."""
+    """The number of rows, their weights, and the groups within which pairs are formed.
+
+    In distributed training these are the rows of one worker; sizes and means are those of all.
+    """
 
     def __init__(self, count: int, weight: np.ndarray | None, codes: np.ndarray | None) -> None:
         self.count, self.weight, self._codes = count, weight, codes
-        self.size = float(count) if weight is None else float(weight.sum())
+        self.size = float(over_workers(np.array([float(count) if weight is None else float(weight.sum())]))[0])
         self._sizes = np.array([self.size]) if codes is None else np.bincount(codes, weight)
 
     def blocks(self, length: int) -> Iterator[slice]:
@@ -67,11 +71,12 @@ class RowGroups:
         return values if self.weight is None else self.weight[block] * values
 
     def approximate_means(self, values: np.ndarray) -> np.ndarray:
-        """Return the mean of every group; without groups and weights, that of the first block, which sums are corrected for."""
-        if self.weight is None and self._codes is None:
-            return np.array([values[:_BLOCK].mean(dtype=np.float64)])
-        weighted = values if self.weight is None else self.weight * values
-        sums = np.array([weighted.sum()]) if self._codes is None else np.bincount(self._codes, weighted)
+        """Return the mean of every group; without groups, that of the first block, which sums are corrected for."""
+        if self._codes is None:
+            weight = np.ones(min(_BLOCK, self.count)) if self.weight is None else self.weight[:_BLOCK]
+            total, size = over_workers(np.array([weight @ values[:_BLOCK], weight.sum()]))
+            return np.array([total / (size or 1.0)])
+        sums = np.bincount(self._codes, values if self.weight is None else self.weight * values)
         return np.asarray(sums / (self._sizes + (self._sizes == 0)))
 
     def per_row(self, means: np.ndarray, block: slice) -> np.ndarray:
@@ -97,7 +102,8 @@ class Column:
         self._values, self._ones = np.empty((2, min(_BLOCK, rows.count))), np.ones(min(_BLOCK, rows.count))
         mean = rows.approximate_means(pred)
         self._means = np.array([mean, mean - rows.approximate_means(target)])
-        sums = ShiftedSums(*np.sum([self._sums(pred[block], target[block], block) for block in rows.blocks(_BLOCK)], 0))
+        sums = np.sum([[0.0] * 6, *(self._sums(pred[block], target[block], block) for block in rows.blocks(_BLOCK))], 0)
+        sums = ShiftedSums(*over_workers(sums))
         self._remaining_means = np.array([sums.pred, sums.error]) / rows.size
         self.moments = sums.moments(rows.size, *rows.overall(self._means))
         self._means += self._remaining_means[:, None]
@@ -118,16 +124,17 @@ class Column:
     def balance(self) -> float:
         """Return the share of errors above zero minus that below; of many rows, evenly spaced blocks are a sample."""
         blocks = list(self._rows.blocks(_BLOCK))
-        sampled = [(np.sign(self._buffer[1, block]), block) for block in blocks[:: -(-len(blocks) // _SIGN_BLOCKS)]]
+        sampled = [(np.sign(self._buffer[1, block]), block) for block in blocks[:: -(-len(blocks) // _SIGN_BLOCKS) or 1]]
         signs = sum(float(self._rows.weighted(sign, block).sum()) for sign, block in sampled)
         count = sum(float(self._rows.weighted(np.ones_like(sign), block).sum()) for sign, block in sampled)
-        return signs / (count or 1.0)
+        signs, count = over_workers(np.array([signs, count]))
+        return float(signs / (count or 1.0))
 
     @np.errstate(all="ignore")
     def differentiate(self, coefficients: Sequence[float]) -> None:
         """Replace the buffer by curvature and gradient, with the coefficients of :meth:`NewtonBatch.derivatives`."""
         by_sign, by_error, by_pred, by_absolute, constant, least = coefficients
-        dtype, length = self._buffer.dtype, min(_BLOCK_WITHOUT_BLAS, self._rows.count)
+        dtype, length = self._buffer.dtype, min(_BLOCK_WITHOUT_BLAS, self._rows.count) or 1
         # np.sign is slow: errors times a huge number, clipped at both limits, are the same. Scalars as limits are slow, too.
         huge = float(np.sqrt(np.finfo(dtype).max))
         centre = (by_error * self._means[1] + by_pred * self._remaining_means[0]).astype(dtype)

@@ -1,15 +1,18 @@
 """GAR as an objective of XGBoost and LightGBM."""
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from gar.boosting.inputs import Arrays, check_group_length, check_labels, checked, from_library, group_codes, is_data_set
+from gar.boosting.inputs import Arrays, check_group_length, check_labels, checked, from_library, is_data_set
 from gar.boosting.newton import UNIT, Derivatives, NewtonBatch, RowGroups
+from gar.boosting.workers import refuse_lightgbm_workers
 from gar.errors import InputError
 from gar.functional.formulas import rounding_noise
 from gar.functional.gar import COMPONENTS, Component, GARSettings
+from gar.groups import group_codes
 from gar.validation import check_parameter
 
 WARM_UP = 0.8
@@ -28,7 +31,7 @@ class GARObjective:
 
     ``xgboost.train(..., obj=objective)``, ``XGBRegressor(objective=objective)``, ``lightgbm.train({"objective": objective}, ...)``
     and ``LGBMRegressor(objective=objective)`` all work. Start from :meth:`starting_score`, which libraries do not
-    compute for custom objectives.
+    compute for custom objectives. With XGBoost's distributed training, such as ``xgboost.dask``, rows of all workers are compared.
 
     Gradient and curvature are multiplied by a common factor, one per target, that makes the curvature 1, as it is for squared
     error, where the error is average or less; it is smaller for larger errors. So ``lambda``, ``gamma`` and ``min_child_weight``
@@ -90,6 +93,8 @@ class GARObjective:
 
         Those of a large data set are in single precision, to which both libraries would convert them.
         """
+        if not is_data_set(second):
+            refuse_lightgbm_workers(sys._getframe(1).f_locals.get("dataset"))  # LGBMRegressor has it, and passes its labels alone
         arrays = from_library(first, second, sample_weight)
         is_large = is_data_set(second) and len(arrays.pred) >= LARGE
         batch = self._batch(arrays, np.float32 if is_large else np.float64)

@@ -9,7 +9,7 @@ from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit
 from sklearn.utils import check_array, check_consistent_length, check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d
 
-from gar.boosting.inputs import check_group_length, group_codes
+from gar.boosting.inputs import check_group_length
 from gar.boosting.library import LabelledRows, StoppingSettings, TrainingTask, tree_library
 from gar.boosting.metrics import EarlyStoppingMetric
 from gar.boosting.objective import GARObjective
@@ -19,6 +19,7 @@ from gar.encoding.cells import checked_table
 from gar.encoding.encoder import inferred_codes
 from gar.errors import InputError
 from gar.functional.gar import COMPONENTS, Component
+from gar.groups import group_codes, parts_of_groups
 from gar.pickles import VersionedPickle
 from gar.registry import FAMILIES
 from gar.validation import whole_number
@@ -104,19 +105,33 @@ class GARBoostRegressor(VersionedPickle, RegressorMixin, BaseEstimator):  # type
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> "GARBoostRegressor":  # noqa: N803
-        """Train the trees; ``sample_weight`` is how often each row counts, and only rows of the same of ``groups`` are compared."""
+    def fit(
+        self,
+        X: Any,  # noqa: N803
+        y: Any,
+        sample_weight: Any = None,
+        groups: Any = None,
+        pair_groups: Any = None,
+    ) -> "GARBoostRegressor":
+        """Train the trees; ``sample_weight`` is how often each row counts.
+
+        Rows of the same of ``groups`` are held out for early stopping together. With ``pair_groups``, one value per row such as a
+        day or a patient, only rows of the same group are compared; without ``groups``, up to eight of them are held out together.
+        """
         library = tree_library(self.library)
         rows = self._checked_rows(X, y, sample_weight, multi_output=library.multi_output)
-        codes = group_codes(groups)
+        codes, pairs = group_codes(groups), group_codes(pair_groups, name="pair_groups")
         check_group_length(codes, len(rows.x))
+        check_group_length(pairs, len(rows.x), name="pair_groups")
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         # Rows of weight 0 are left out: they would still move the thresholds of splits.
         present = np.arange(len(rows.x)) if rows.weight is None else np.flatnonzero(rows.weight)
+        if codes is None and pairs is not None:
+            codes = parts_of_groups(pairs, np.random.default_rng(seed))
         train_rows, valid_rows = self._train_valid_split(present, codes, seed)
         loss: dict[str, Any] = {"alpha": self.alpha, "components": self.components, "weights": self.weights}
-        objective = GARObjective(**loss, groups=_at(codes, train_rows))
-        metric = EarlyStoppingMetric(self.scoring, library=self.library, groups=_at(codes, valid_rows), **loss)
+        objective = GARObjective(**loss, groups=_at(pairs, train_rows))
+        metric = EarlyStoppingMetric(self.scoring, library=self.library, groups=_at(pairs, valid_rows), **loss)
         trained, valid = self._encoded(rows, train_rows, valid_rows)
         self.model_ = train(library, TrainingTask(trained, valid, objective, metric), self._settings(seed))
         self.n_estimators_ = self.model_.rounds

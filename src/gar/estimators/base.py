@@ -15,6 +15,7 @@ from gar.encoding import Encoder, encode_folds
 from gar.encoding.cells import checked_table
 from gar.encoding.encoder import inferred_codes, sorted_distinct
 from gar.errors import InputError
+from gar.groups import group_codes
 from gar.pickles import VersionedPickle
 from gar.registry import LOSSES
 from gar.stack import ExpandedFeatures, Scaling, StackData, StackedMLP
@@ -29,17 +30,19 @@ BLOCK_ROWS = 4096
 
 
 class WeightedRows(NamedTuple):
-    """Rows of a table: codes ``(rows, columns)`` of an encoder, labels ``(rows, targets)`` and sample weights ``(rows,)``."""
+    """Rows of a table: codes ``(rows, columns)`` of an encoder, labels ``(rows, targets)``, sample weights ``(rows,)``, and groups
+    within which rows are compared ``(rows,)``, all 0 without groups."""
 
     x: np.ndarray
     y: np.ndarray
     weight: np.ndarray
+    pair_groups: np.ndarray
 
     def take(self, indices: np.ndarray) -> "WeightedRows":
-        return WeightedRows(self.x[indices], self.y[indices], self.weight[indices])
+        return WeightedRows(*(column[indices] for column in self))
 
     def merged(self) -> "WeightedRows":
-        """Return each distinct row of positive weight once, with the sum of its weights, in sorted order.
+        """Return each distinct row of positive weight once in its group, with the sum of its weights, in sorted order.
 
         So a row that occurs twice equals a row of weight two, and the order of rows does not matter, both to the last bit.
         """
@@ -66,11 +69,11 @@ class WeightedRows(NamedTuple):
     def _merged(self, pattern: np.ndarray) -> tuple["WeightedRows", np.ndarray]:
         """Return merged rows, and the first row that each was; rows of different patterns are not merged."""
         counted = np.flatnonzero(self.weight > 0)
-        order, is_new = sorted_distinct([column[counted] for column in (*self.x.T, *self.y.T, pattern)])
+        order, is_new = sorted_distinct([column[counted] for column in (*self.x.T, *self.y.T, pattern, self.pair_groups)])
         order = counted[order]
         weight = np.bincount(np.cumsum(is_new) - 1, self.weight[order])
         first = order[is_new]
-        return WeightedRows(self.x[first], self.y[first], weight), first
+        return self.take(first)._replace(weight=weight), first
 
 
 def _concatenated(blocks: Sequence[WeightedRows]) -> tuple[WeightedRows, list[Split]]:
@@ -111,7 +114,7 @@ class NetworkRegressor(VersionedPickle, RegressorMixin, BaseEstimator):  # type:
     encoder_: Encoder
     n_outputs_: int
 
-    def _validated(self, x: Any, y: Any, sample_weight: Any) -> tuple[WeightedRows, int, torch.device]:
+    def _validated(self, x: Any, y: Any, sample_weight: Any, pair_groups: Any) -> tuple[WeightedRows, int, torch.device]:
         """Return rows, seed and device, or raise an error that says what is wrong with them, before anything is trained.
 
         The features of the rows are codes of ``encoder_``, which is inferred here; folds fit it to their training rows.
@@ -131,7 +134,12 @@ class NetworkRegressor(VersionedPickle, RegressorMixin, BaseEstimator):  # type:
         self._is_flat, self.n_outputs_ = y.ndim == 1, labels.shape[1]
         check_labels(labels, range(self.n_outputs_))
         self.encoder_, codes = inferred_codes(self, columns, weight)
-        return WeightedRows(codes, labels, weight), int(check_random_state(self.random_state).randint(2**31 - 1)), device
+        pairs = group_codes(pair_groups, name="pair_groups")
+        pairs = np.zeros(len(y), dtype=np.int64) if pairs is None else pairs
+        if len(pairs) != len(y):
+            raise InputError(f"pair_groups has {len(pairs)} values, X has {len(y)} rows; pass one group for each row")
+        rows = WeightedRows(codes, labels, weight, pairs)
+        return rows, int(check_random_state(self.random_state).randint(2**31 - 1)), device
 
     def _set_members(self, members: list[Member]) -> None:
         """Predict with the mean of these networks from now on."""
@@ -199,6 +207,7 @@ def stack_data(
         y,
         [(*fold, np.arange(0)) for fold in parts],
         sample_weight=sample_weight,
+        pair_groups=rows.pair_groups[indices] if rows.pair_groups.any() else None,
         scale_features="robust" if scale_labels else True,
         scale_labels=scale_labels,
         bound_predictions=bound_predictions,

@@ -13,6 +13,7 @@ from gar.encoding import Encoder
 from gar.errors import InputError
 from gar.estimators.base import Member
 from gar.estimators.presets import LEAST_EPOCHS, SMALL_ROWS
+from gar.groups import order_by_groups
 from gar.metrics import Evaluator
 from gar.registry import METRICS
 from gar.stack import Fold, History, Models, StackData, StackedMLP
@@ -103,20 +104,24 @@ class Rung:
         if not everywhere:
             return [[one for one, is_finite in zip(self.candidates, row, strict=True) if is_finite] for row in finite]
         if len(everywhere) > 1:
-            parts = [self._validation(fold, everywhere, tables, encoders[fold]) for fold in self.folds]
-            predicted, target, weight = (torch.cat(part, -2) for part in zip(*parts, strict=True))
-            everywhere = [everywhere[index] for index in sorted(greedy_choice(predicted, target, weight[:, 0], metric))]
+            everywhere = self._best_mean(everywhere, tables, encoders, metric)
         return [everywhere] * len(self.folds)
 
-    def _validation(
-        self, fold: int, candidates: list[Candidate], tables: Tables, encoder: Encoder
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return predictions ``(candidates, rows, targets)`` of a fold's validation rows, labels, and weights ``(rows, 1)``."""
+    def _best_mean(self, candidates: list[Candidate], tables: Tables, encoders: Sequence[Encoder], metric: str) -> list[Candidate]:
+        """Return the candidates whose mean has the best score on the validation rows of all folds."""
         table = with_fewer_rows(tables[candidates[0].encoding], SMALL_ROWS, VALIDATION_ROWS, seed=0)
-        rows = torch.from_numpy(table.folds[fold].valid)
-        members = [self.members(fold, [candidate], tables, encoder)[0] for candidate in candidates]
-        weight = torch.ones(len(rows), 1) if table.sample_weight is None else table.sample_weight[rows, None]
-        return torch.cat([member.predict(table.x[rows]) for member in members]), table.y[rows], weight
+        valid = {fold: torch.from_numpy(table.folds[fold].valid) for fold in self.folds}
+        predicted = torch.cat([self._predicted(fold, candidates, tables, encoders, table.x[own]) for fold, own in valid.items()], 1)
+        rows, groups = torch.cat(list(valid.values())), None
+        if table.pair_groups is not None:  # those of each fold are numbered anew: it has networks of its own
+            groups = torch.cat([table.pair_groups[own] + fold * len(table.x) for fold, own in valid.items()])
+        weight = None if table.sample_weight is None else table.sample_weight[rows]
+        return [candidates[index] for index in sorted(greedy_choice(predicted, table.y[rows], weight, metric, groups))]
+
+    def _predicted(self, fold: int, candidates: list[Candidate], tables: Tables, encoders: Sequence[Encoder], x: Tensor) -> Tensor:
+        """Return predictions ``(candidates, rows, targets)`` by the networks of a fold."""
+        members = [self.members(fold, [candidate], tables, encoders[fold])[0] for candidate in candidates]
+        return torch.cat([member.predict(x) for member in members])
 
     def members(self, fold: int, chosen: list[Candidate], tables: Tables, encoder: Encoder) -> list[Member]:
         """Return the networks of some candidates on a fold, each at its best epoch; those of one encoding are one stack."""
@@ -134,7 +139,9 @@ class Rung:
         return self.runs[candidate.stack][1], list(self.folds).index(fold) * len(members) + members.index(candidate)
 
 
-def greedy_choice(predictions: Tensor, target: Tensor, weight: Tensor | None, metric: str) -> list[int]:
+def greedy_choice(
+    predictions: Tensor, target: Tensor, weight: Tensor | None, metric: str, groups: Tensor | None = None
+) -> list[int]:
     """Return which networks to average, by their scores on validation rows (Caruana et al. 2004).
 
     Beginning with none, the network is added that makes the score of the mean best, again and again; a network may be added more
@@ -145,8 +152,9 @@ def greedy_choice(predictions: Tensor, target: Tensor, weight: Tensor | None, me
         target: their labels ``(rows, targets)``, NaN where one is missing.
         weight: how often each row counts, ``(rows,)``, or None.
         metric: the metric to improve.
+        groups: within which correlations are taken, or None.
     """
-    evaluate, spec = Evaluator(target, weight=weight), METRICS[metric]
+    evaluate, spec = Evaluator(target, weight=weight, groups=groups), METRICS[metric]
     total, chosen = torch.zeros_like(predictions[0]), list[int]()
     best, best_score = list[int](), -np.inf
     for step in range(1, _GREEDY_STEPS + 1):
@@ -233,11 +241,20 @@ def with_at_most(tables: Tables, train: int, valid: int, seed: int) -> Tables:
 
 
 def with_fewer_rows(data: StackData, train: int, valid: int, *, seed: int) -> StackData:
-    """Return a table whose folds have at most so many training and validation rows, drawn at random; scalings stay as they are."""
+    """Return a table whose folds have at most so many training and validation rows, drawn at random; scalings stay as they are.
+
+    Rows that are compared in groups are drawn together.
+    """
     generator = np.random.default_rng(seed)
 
     def drawn(rows: np.ndarray, most: int) -> np.ndarray:
-        return rows if len(rows) <= most else np.sort(generator.choice(rows, most, replace=False))
+        if len(rows) <= most:
+            return rows
+        groups = data.groups_of(rows)
+        if groups is None:
+            return np.sort(generator.choice(rows, most, replace=False))
+        codes = np.unique(groups.numpy(), return_inverse=True)[1]
+        return np.sort(rows[order_by_groups(codes, generator)[:most]])
 
     def smaller(fold: Fold) -> Fold:
         return replace(fold, train=drawn(fold.train, train), valid=drawn(fold.valid, valid))
@@ -245,4 +262,4 @@ def with_fewer_rows(data: StackData, train: int, valid: int, *, seed: int) -> St
     folds = [smaller(fold) for fold in data.folds]
     if all(small.train is fold.train and small.valid is fold.valid for small, fold in zip(folds, data.folds, strict=True)):
         return data
-    return StackData(data.x, data.y, folds, sample_weight=data.sample_weight)
+    return data.with_folds(folds)

@@ -88,7 +88,7 @@ def encode_features(data: StackData, encoding: str | None, *, seed: int) -> Stac
         return PiecewiseFeatures.of(fold.features, columns, count, data.x[train], weight)
 
     folds = [replace(fold, features=expanded(index, fold)) for index, fold in enumerate(data.folds)]
-    return StackData(data.x, data.y, folds, sample_weight=data.sample_weight)
+    return data.with_folds(folds)
 
 
 def train_rows(data: StackData) -> int:

@@ -10,6 +10,7 @@ from gar.errors import InputError
 from gar.estimators.base import Member, NetworkRegressor, Split, stack_data
 from gar.estimators.halving import TimeLimit
 from gar.estimators.presets import ESTIMATOR_PRESET, batch_size_for, encode_features, epochs_for, train_rows, train_settings
+from gar.groups import order_by_groups
 from gar.stack import History, Models, StackData, TrainSettings, train
 from gar.validation import whole_number
 
@@ -108,12 +109,17 @@ class GARRegressor(NetworkRegressor):
         self.random_state = random_state
         self.device = device
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "GARRegressor":  # noqa: N803
-        """Train the networks. A weight of two equals two copies of a row; NaN in ``y`` is a missing label."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, pair_groups: Any = None) -> "GARRegressor":  # noqa: N803
+        """Train the networks. A weight of two equals two copies of a row; NaN in ``y`` is a missing label.
+
+        With ``pair_groups``, one value per row such as a day or a patient, the loss compares rows of the same group only, batches
+        have several rows of a group, and the epoch is chosen by the mean of Pearson's correlations within groups, if validation
+        rows have any.
+        """
         limit = TimeLimit(self.time_limit)
-        rows, seed, device = self._validated(X, y, sample_weight)
+        rows, seed, device = self._validated(X, y, sample_weight, pair_groups)
         rows = rows.merged()
-        splits = self._splits(len(rows.weight), seed)
+        splits = self._splits(len(rows.weight), seed, rows.pair_groups)
         data, encoders = stack_data(self.encoder_, rows, splits, bound_predictions=self.bound_predictions)
         data = encode_features(data, self.encoding, seed=seed)
         numbers = list(range(self.n_networks))
@@ -139,7 +145,9 @@ class GARRegressor(NetworkRegressor):
         given = {name: getattr(self, name) for name in _SETTINGS}
         given["epochs"] = epochs_for(rows) if self.epochs == "auto" else whole_number(self.epochs, "epochs")
         given["batch_size"] = batch_size_for(rows) if self.batch_size == "auto" else self.batch_size
-        given |= {"keep_best": "mae"} if self.early_stopping else {"keep_final": True}
+        in_groups = data.pair_groups is not None and all(len(data.with_partner(fold.valid)) for fold in data.folds)
+        best = "pearson" if in_groups else "mae"
+        given |= {"keep_best": best} if self.early_stopping else {"keep_final": True}
         return train_settings(features=data.x.shape[1], rows=rows, **given)
 
     def _warn_of_cut(self, history: History) -> None:
@@ -152,18 +160,22 @@ class GARRegressor(NetworkRegressor):
             stacklevel=3,
         )
 
-    def _splits(self, rows: int, seed: int) -> list[Split]:
+    def _splits(self, rows: int, seed: int, pair_groups: np.ndarray | None = None) -> list[Split]:
         """Return the training and validation rows of every network; none without early stopping.
 
         Rows are put aside in blocks of a shuffled order, one after another: with five networks and a fifth of the rows, each row is
-        put aside once.
+        put aside once. Rows that are compared in groups are put aside together.
         """
+        generator = np.random.default_rng(seed)
         whole_number(self.n_networks, "n_networks")
         if not self.early_stopping:
             return []
         if not 0 < self.validation_fraction < 1:
             raise InputError(f"validation_fraction={self.validation_fraction!r}; expected a number between 0 and 1, such as 0.2")
-        order = np.random.default_rng(seed).permutation(rows)
+        if pair_groups is None or not pair_groups.any():
+            order = generator.permutation(rows)
+        else:
+            order = order_by_groups(pair_groups, generator)
         aside = min(max(1, round(self.validation_fraction * rows)), rows - 1)
         turned = [np.roll(order, -number * aside) for number in range(self.n_networks)]
         return [(np.sort(one[aside:]), np.sort(one[:aside])) for one in turned]

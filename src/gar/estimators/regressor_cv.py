@@ -37,6 +37,7 @@ from gar.estimators.presets import (
     train_rows,
     train_settings,
 )
+from gar.groups import parts_of_groups
 from gar.registry import LOSSES, METRICS, metric_name
 from gar.search import RunContext, search
 from gar.stack import History, Models, StackData
@@ -80,8 +81,8 @@ class GARRegressorCV(NetworkRegressor):
         cv: number of folds, a splitter of scikit-learn, or a list of (train, test) rows. ``"auto"`` is five folds, or above 20,000
             rows two random splits.
         scoring: ``"mae"``, ``"rmse"``, ``"pearson"``, ``"spearman"`` or ``"r2"`` on the validation rows, or scikit-learn's name of
-            one of them. Correlations and R2 need five rows of different labels in every fold; otherwise ``"mae"`` is used with a
-            warning.
+            one of them; ``"auto"`` is ``"mae"``, or ``"pearson"`` where rows are compared in groups. Correlations and R2 need five
+            rows of different labels in every fold; otherwise ``"mae"`` is used with a warning.
         n_finalists: combinations that are trained for all epochs; None trains all of them, ``"auto"`` three, or two on tables
             of more than 8000 training rows.
         refit: ``"mean"`` of the best networks of all folds, or ``"best"``.
@@ -134,7 +135,7 @@ class GARRegressorCV(NetworkRegressor):
         encoding: str | None = ESTIMATOR_PRESET["encoding"],
         epochs: int | str = ESTIMATOR_PRESET["epochs"],
         cv: Any = "auto",
-        scoring: str = "mae",
+        scoring: str = "auto",
         n_finalists: int | str | None = "auto",
         refit: str = "mean",
         time_limit: float | None = None,
@@ -176,15 +177,26 @@ class GARRegressorCV(NetworkRegressor):
         self.random_state = random_state
         self.device = device
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> "GARRegressorCV":  # noqa: N803
+    def fit(
+        self,
+        X: Any,  # noqa: N803
+        y: Any,
+        sample_weight: Any = None,
+        groups: Any = None,
+        pair_groups: Any = None,
+    ) -> "GARRegressorCV":
         """Train the grid on all folds by successive halving and predict with the winners.
 
         A weight of two equals two copies of a row, in training and in scores; NaN in ``y`` is a missing label. Rows of one of the
         ``groups`` are never in both parts of a fold; a splitter that is given as ``cv`` gets them, too.
+
+        With ``pair_groups``, one value per row such as a day or a patient, the loss compares rows of the same group only, batches
+        have several rows of a group, and Pearson's and Spearman's correlations are means over groups. Up to eight rows of a group
+        are held out together; pass the same values as ``groups``, too, to hold out whole groups.
         """
         limit = TimeLimit(self.time_limit)
         self._check_arguments()
-        rows, seed, device = self._validated(X, y, sample_weight)
+        rows, seed, device = self._validated(X, y, sample_weight, pair_groups)
         data, encoders = self._stack_data(rows, self._splits(rows, groups, seed))
         self.scoring_ = self._supported_scoring(data)
         tables = self._encode(data, seed)
@@ -220,6 +232,8 @@ class GARRegressorCV(NetworkRegressor):
         cv = int(self.cv) if isinstance(self.cv, Integral) else self.cv
         if isinstance(cv, int) and not 2 <= cv <= count:
             raise InputError(f"cv={cv} folds are asked of n_samples={count} rows; use 2 folds or more, and no more than rows")
+        if groups is None and rows.pair_groups.any() and isinstance(cv, int | str):
+            groups = parts_of_groups(rows.pair_groups, np.random.default_rng(seed))
         try:
             splitter = self._splitter(cv, count, groups, seed) if cv is None or isinstance(cv, int | str) else check_cv(cv)
             return [(np.asarray(train), np.asarray(valid)) for train, valid in splitter.split(rows.x, rows.y, groups)]
@@ -243,17 +257,18 @@ class GARRegressorCV(NetworkRegressor):
 
     def _supported_scoring(self, data: StackData) -> str:
         """Return the metric, or MAE if a fold has too few rows or labels for it: two points on a line are perfectly correlated."""
-        scoring = metric_name(self.scoring)
+        by_default = "mae" if data.pair_groups is None else "pearson"
+        scoring = by_default if self.scoring == "auto" else metric_name(self.scoring)
         if not METRICS[scoring].larger_is_better:
             return scoring
-        fewest = min(data.count_labelled(fold.valid) for fold in data.folds)
+        fewest = min(data.count_labelled(data.with_partner(fold.valid)) for fold in data.folds)
         constant = any(not data.has_different_labels(fold.valid) for fold in data.folds)
         if fewest >= _MIN_VALIDATION_ROWS and not constant:
             return scoring
         is_small = fewest < _MIN_VALIDATION_ROWS
         reason = f"{fewest} validation rows, too few" if is_small else "validation rows of one label only, which is not enough"
         warnings.warn(
-            f"a fold has {reason} to choose by {self.scoring}; 'mae' is used instead. Use fewer folds, or scoring='mae'",
+            f"a fold has {reason} to choose by {scoring}; 'mae' is used instead. Use fewer folds, or scoring='mae'",
             stacklevel=3,
         )
         return "mae"

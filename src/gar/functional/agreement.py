@@ -173,6 +173,7 @@ def norm_in_norm_loss(
     group_reduction: GroupReduction = "pooled",
     nan_policy: NanPolicy = "raise",
     eps: float = 1e-7,
+    process_group: "ProcessGroup | None" = None,
 ) -> Tensor:
     r"""Return the p-norm of the difference of values that are centred and divided by their q-norm (Li, Jiang and Jiang 2020).
 
@@ -180,7 +181,7 @@ def norm_in_norm_loss(
         \|x\|_q = (\mathrm{mean} |x|^q)^{1/q}
 
     Norms are means over rows, so that the loss does not depend on their number; ``p = q = 2`` is 1 - Pearson's correlation. Where
-    predictions or labels are constant it is ``2 / p`` without gradient. It is of one process.
+    predictions or labels are constant it is ``2 / p`` without gradient. With ``process_group`` every rank gets the rows of all.
 
     Example:
         >>> norm_in_norm_loss(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([1.0, 2.0, 3.0]), p=2.0)
@@ -189,6 +190,11 @@ def norm_in_norm_loss(
     p, q, eps = check_exponent(p, "p"), check_exponent(q, "q"), check_eps(eps)
     check_choice(group_reduction, ("pooled", "mean"), "group_reduction")
     batch = _Batch(pred, target, sample_weight, mask, groups, nan_policy)
+    if process_group is not None:
+        from gar.functional.exchange import join_batch_rows
+
+        joined: _Joined = join_batch_rows(process_group, *batch[:5], batch.columns)
+        batch = _Batch(*joined, nan_policy)
     return _norm_in_norm(batch, p, q, group_reduction, eps)
 
 
@@ -201,6 +207,9 @@ def _norm_in_norm(batch: "_Batch", p: float, q: float, group_reduction: GroupRed
     loss = rows.reduced(rows.power_mean(pred - target, p) / p)
     loss = rows.over_groups(torch.where(pred_spreads & target_spreads, loss, 2.0 / p), undefined=2.0 / p)
     return columns.over_columns(loss).to(columns.pred.dtype)
+
+
+_Joined = tuple[Tensor, Tensor, Tensor | None, Tensor | None, Tensor | None]
 
 
 class _Batch(NamedTuple):

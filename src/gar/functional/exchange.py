@@ -6,7 +6,7 @@ It is imported on first use, since what hides it from torch.compile is slow to i
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from gar.distributed import Agreement, gather, handle, world_size
 from gar.errors import InputError
 from gar.functional.custom_backward import with_custom_backward
 from gar.functional.formulas import Moments, Number
-from gar.functional.gar import COMPONENTS, GARFunction
+from gar.functional.gar import GARFunction
 from gar.functional.moments import as_table, merge
 from gar.groups import ALL_ROWS, Groups
 from gar.validation import Columns, check_labels, check_tensor, needs_derivative, on_accelerator
@@ -24,10 +24,14 @@ from gar.validation import Columns, check_labels, check_tensor, needs_derivative
 if TYPE_CHECKING:
     from gar.distributed import ProcessGroup
 
+_R = TypeVar("_R")
+
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]
 def gar_over_group(loss: GARFunction, pred: Tensor, group: "ProcessGroup") -> Tensor:
     """Return GAR of the joined batch of all ranks."""
+    if _needs_all_rows(loss):
+        return _with_all_rows(loss, pred, group, GARFunction.plain)
     with Agreement(group, pred) as agreement:
         check_tensor(pred, "pred")
         _check_derivatives(loss.target, loss.sample_weight, loss.alpha)
@@ -38,6 +42,8 @@ def gar_over_group(loss: GARFunction, pred: Tensor, group: "ProcessGroup") -> Te
 @torch.compiler.disable  # type: ignore[untyped-decorator]
 def gar_components_over_group(loss: GARFunction, pred: Tensor, group: "ProcessGroup") -> list[Tensor]:
     """Return the components of the joined batch of all ranks."""
+    if _needs_all_rows(loss):
+        return _with_all_rows(loss, pred, group, GARFunction.components)
     with Agreement(group, pred) as agreement:
         return _spread_over(group, loss, agreement).components(pred)
 
@@ -67,13 +73,48 @@ def _check_derivatives(*values: object) -> None:
 def _spread_over(group: "ProcessGroup", loss: GARFunction, agreement: Agreement) -> GARFunction:
     exchange_of: Any = partial(_SumExchange, agreement, loss.settings.nan_policy == "raise")
     if loss.by_moments:
-        if loss.settings.pairs != "batch":
-            raise InputError(
-                f"pairs={loss.settings.pairs!r} over processes is available as pairs='targets', with average='components' and "
-                f"components of {COMPONENTS}"
-            )
         exchange_of = partial(_GroupTables, agreement, group, loss.groups)
     return GARFunction(*loss[:6], exchange_of, world_size(group))
+
+
+def _needs_all_rows(loss: GARFunction) -> bool:
+    """Return True if the loss is of rows, not only of sums over them, and has no exchange of its own."""
+    return loss.by_moments and loss.settings.pairs != "batch"
+
+
+def _with_all_rows(loss: GARFunction, pred: Tensor, group: "ProcessGroup", value: Callable[[GARFunction, Tensor], _R]) -> _R:
+    """Return a value of the loss that every rank computes from the rows of all."""
+
+    def check() -> None:
+        loss.columns(pred, pairs="batch", check_labels=False)
+        _check_derivatives(loss.alpha)
+
+    rows, *others = join_batch_rows(group, pred, loss.target, loss.sample_weight, loss.mask, loss.groups, check)
+    target, sample_weight, mask, groups = others
+    return value(GARFunction(loss.settings, target, loss.alpha, sample_weight, mask, groups), rows)
+
+
+def join_batch_rows(
+    group: "ProcessGroup",
+    pred: Tensor,
+    target: Tensor,
+    sample_weight: Tensor | None,
+    mask: Tensor | None,
+    groups: Tensor | None,
+    check: Callable[[], object],
+) -> tuple[Any, ...]:
+    """Return all of these, but ``check``, with the rows of all ranks; see :func:`join_rows`."""
+
+    def check_all() -> None:
+        check()
+        _check_derivatives(target, sample_weight)
+        if groups is not None and groups.ndim != 1:
+            raise InputError(f"with process_group groups are those of one model, (batch,), not of shape {tuple(groups.shape)}")
+
+    numbers = groups if groups is None or groups.is_floating_point() else groups.long().view(torch.float64)  # they travel as bits
+    axis = max(getattr(pred, "ndim", 2) - 2, 0)  # what is no tensor is refused by the check
+    found = join_rows(group, pred, target, sample_weight, mask, numbers, axis=axis, check=check_all)
+    return *found[:4], None if groups is None else found[4].view(torch.int64)
 
 
 class _SumExchange:

@@ -265,7 +265,7 @@ class GARFunction(NamedTuple):
         """Return the loss of each model and its gradient by the predictions, without a graph."""
         if self.by_moments and not self.is_pooled(pred):
             return self._differentiated(pred)
-        columns = self._columns(pred, check_labels=False)  # a look at their mean, later, is enough
+        columns = self.columns(pred, check_labels=False)  # a look at their mean, later, is enough
         alpha = self.alpha
         if isinstance(alpha, Tensor):
             alpha = per_model(alpha, columns.pred.shape[:-2], columns.pred, "alpha")
@@ -290,7 +290,8 @@ class GARFunction(NamedTuple):
             (gradient,) = torch.autograd.grad(value.sum(), leaf)
         return value.detach(), gradient
 
-    def _columns(self, pred: Tensor, *, check_labels: bool = True, pairs: Literal["batch", "targets"] | None = None) -> Columns:
+    def columns(self, pred: Tensor, *, check_labels: bool = True, pairs: Literal["batch", "targets"] | None = None) -> Columns:
+        """Return the checked batch, laid out for these pairs, or for those of the settings."""
         settings = self.settings
         policy = settings.nan_policy if check_labels or settings.nan_policy == "omit" else "propagate"
         return as_columns(
@@ -325,7 +326,7 @@ class GARFunction(NamedTuple):
         """Return the components as they are before weights and eps."""
         if self.exchange_of is None or self.by_moments:
             return self._mean_components(pred)[0]
-        columns = self._columns(pred, check_labels=False)
+        columns = self.columns(pred, check_labels=False)
         return joined_components(columns, self.settings, self.exchange_of(columns))
 
     def _mean_components(self, pred: Tensor) -> tuple[list[Tensor], Tensor | None]:
@@ -334,7 +335,7 @@ class GARFunction(NamedTuple):
         if self.by_moments:
             found = self._directions(pred)
             return [m.over_columns(value) for m, values in found for value in values], found[0][0].is_empty()
-        columns = self._columns(pred)
+        columns = self.columns(pred)
         m = moments(columns)
         spreads = spreads_of(m, eps=settings.eps, unit=rounding_unit(columns.pred), xp=TENSORS)
         values = [columns.over_columns(value) for value in column_components(m, settings, spreads, TENSORS)]
@@ -344,10 +345,10 @@ class GARFunction(NamedTuple):
         """Return moments along the batch, along the targets or both, each with its components ``(..., columns)``."""
         settings = self.settings
         first = "batch" if settings.pairs == "both" else settings.pairs
-        found = [self._group_moments(self._columns(pred, pairs=first))]
+        found = [self._group_moments(self.columns(pred, pairs=first))]
         names = [list(settings.components)]
         if settings.pairs == "both":  # absolute errors know no direction
-            targets = self._columns(pred, pairs="targets", check_labels=False)
+            targets = self.columns(pred, pairs="targets", check_labels=False)
             found.append(GroupMoments(targets, "pooled", eps=settings.eps))
             names.append([name for name in settings.components if name != "mae"])
         return [(m, [self._component(name, m) for name in some]) for m, some in zip(found, names, strict=True)]
@@ -365,7 +366,7 @@ class GARFunction(NamedTuple):
     @in_full_precision
     def traced(self, pred: Tensor) -> Tensor:
         """Evaluate the closed form for torch.compile: one fused pass for the value and one for the gradient."""
-        columns = self._columns(pred)
+        columns = self.columns(pred)
         batch = DifferentiableBatch(Columns(columns.pred.detach(), columns.target, columns.weight, columns.share))
         m = batch.moments
         m = Moments(*(sums if isinstance(sums, Tensor) else torch.full_like(m.error, sums) for sums in m))

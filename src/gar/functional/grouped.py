@@ -15,6 +15,7 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor
 
+from gar.functional.blocks import GroupBlocks, block_rows
 from gar.functional.custom_backward import VectorJacobian, with_custom_backward
 from gar.functional.formulas import (
     TENSORS,
@@ -27,7 +28,7 @@ from gar.functional.formulas import (
 )
 from gar.functional.moments import rounding_unit
 from gar.groups import ALL_ROWS
-from gar.validation import Columns, can_be_read, is_traced, needs_derivative
+from gar.validation import Columns, can_be_read, is_traced, needs_derivative, on_accelerator
 
 GroupReduction = Literal["pooled", "mean"]
 Formula = Callable[[Moments, Spreads], Tensor]
@@ -130,7 +131,36 @@ def _differentiable(
 
     if is_traced() or needs_derivative(columns.target, columns.weight):
         return plain(columns.pred)
-    return with_custom_backward(columns.pred, lambda pred: table_of(_CentredRows(pred, columns)), plain if alone else None)
+
+    def solve(pred: Tensor) -> tuple[Tensor, VectorJacobian]:
+        is_large = columns.groups is not None and pred.shape[-1] > block_rows(pred) and not on_accelerator(pred)
+        if is_large and table_of is _CentredRows.table:
+            return _table_in_blocks(columns)
+        return table_of(_CentredRows(pred, columns))
+
+    return with_custom_backward(columns.pred, solve, plain if alone else None)
+
+
+def _table_in_blocks(columns: Columns) -> tuple[Tensor, VectorJacobian]:
+    """Return what :meth:`_CentredRows.table` does, on the CPU, without making anything of the size of the batch."""
+    found = GroupBlocks(columns)
+    share, table = _shared(found.moments(*found.centred_squares()))
+    return table, lambda outer: found.gradient(*_row_factors(outer, share, found.divisor))
+
+
+def _shared(groups: Moments) -> tuple[Tensor, Tensor]:
+    """Return the part of every group in the sum of absolute errors, by its size, and the moments of groups as a table."""
+    size = groups.size.sum(-1, keepdim=True).detach()
+    share = groups.size.detach() / (size + (size == 0))
+    fields = *groups[:4], share * groups.absolute.unsqueeze(-1), *groups[5:]
+    return share, torch.stack([field.expand(groups.mean_pred.shape) for field in fields])
+
+
+def _row_factors(outer: Tensor, share: Tensor, divisor: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return the factors of signs, centred errors and centred predictions in the gradient, and a constant, from that by a table."""
+    _, by_mean_pred, _, by_mean_error, by_absolute, *by_squares = outer.unbind(0)
+    constant = (by_mean_pred + by_mean_error) / divisor
+    return (share * by_absolute).sum(-1, keepdim=True), *_factors(*by_squares), constant
 
 
 class _CentredRows:
@@ -186,19 +216,10 @@ class _CentredRows:
 
         Absolute errors are not of groups: each gets a part of their sum by its size.
         """
-        error, pred, shape = self._error, self._pred, self._mean_pred.shape
+        error, pred = self._error, self._pred
         sums = self._products(error, error), self._products(pred, pred), self._target_squares(), self._products(pred, error)
-        size = self._size.sum(-1, keepdim=True)
-        share = self._size.detach() / (size + (size == 0)).detach()
-        absolute = share * self._absolute.unsqueeze(-1)
-        fields = (self._size, self._mean_pred, self._mean_target, self._mean_error, absolute, *sums)
-
-        def vector_jacobian(outer: Tensor) -> Tensor:
-            _, by_mean_pred, _, by_mean_error, by_absolute, *by_squares = outer.unbind(0)
-            constant = (by_mean_pred + by_mean_error) / self._divisor
-            return self._gradient((share * by_absolute).sum(-1, keepdim=True), constant, *_factors(*by_squares))
-
-        return torch.stack([field.expand(shape) for field in fields]), vector_jacobian
+        share, table = _shared(Moments(self._size, self._mean_pred, self._mean_target, self._mean_error, self._absolute, *sums))
+        return table, lambda outer: self._gradient(*_row_factors(outer, share, self._divisor))
 
     def pooled(self, eps: float, unit: float) -> tuple[Tensor, VectorJacobian]:
         """Return the table of :func:`pooled_table`, and the way back."""
@@ -218,7 +239,7 @@ class _CentredRows:
             some, size = ((value + (value == 0)).unsqueeze(-1) for value in (table[0], table[9]))
             factors = _factors(by_error, by_pred * (table[6] > 0).unsqueeze(-1), *rest)
             factors = factors if counts is None else (factors[0] * counts, factors[1] * counts)
-            return self._gradient(by_absolute * some / size, (by_mean_pred + by_mean_error) / size, *factors)
+            return self._gradient(by_absolute * some / size, *factors, (by_mean_pred + by_mean_error) / size)
 
         return table, vector_jacobian
 
@@ -228,7 +249,7 @@ class _CentredRows:
         all_count = can_be_read(counts) and bool((counts | (self._size == 0)).all())
         return None if all_count else counts.to(groups.size.dtype)
 
-    def _gradient(self, by_sign: Tensor, constant: Tensor, by_error: Tensor, by_pred: Tensor) -> Tensor:
+    def _gradient(self, by_sign: Tensor, by_error: Tensor, by_pred: Tensor, constant: Tensor) -> Tensor:
         """Return the gradient by the predictions, from factors of columns, ``(..., 1)``, or of groups."""
         gradient = torch.addcmul(self._of_rows(constant), self._error, self._of_rows(by_error))
         gradient = gradient.addcmul_(self._pred, self._of_rows(by_pred)).addcmul_(self._sign, by_sign)

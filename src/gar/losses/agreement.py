@@ -96,11 +96,11 @@ class KlingGuptaLoss(MomentLoss):
         self.variant, self.level = variant, level
 
 
-class NormInNormLoss(AgreementLoss):
+class NormInNormLoss(MomentLoss):
     """Norm of the difference of normalised values: :func:`gar.functional.norm_in_norm_loss`."""
 
     function = staticmethod(functional.norm_in_norm_loss)
-    options = (*AgreementLoss.options, "p", "q")
+    options = (*MomentLoss.options, "p", "q")
 
     def __init__(
         self,
@@ -110,6 +110,7 @@ class NormInNormLoss(AgreementLoss):
         group_reduction: GroupReduction = "pooled",
         nan_policy: NanPolicy = "raise",
         eps: float = 1e-7,
+        process_group: "ProcessGroup | None" = None,
     ) -> None:
-        super().__init__(group_reduction=group_reduction, nan_policy=nan_policy, eps=eps)
+        super().__init__(group_reduction=group_reduction, nan_policy=nan_policy, eps=eps, process_group=process_group)
         self.p, self.q = check_exponent(p, "p"), check_exponent(q, "q")

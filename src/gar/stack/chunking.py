@@ -39,6 +39,11 @@ def check_training(data: StackData, models: Models, settings: TrainSettings, dty
                 f"fold {fold} has {rows} training rows, fewer than batch_size={settings.batch_size}, and drop_last would drop them "
                 f"all; use batch_size={rows} or less, or drop_last=False"
             )
+    if data.pair_groups is not None and not settings.spec.takes("groups"):
+        raise InputError(
+            f"loss={settings.loss!r} compares no rows, so there is nothing to compare within pair_groups; leave them out, "
+            "or use a loss that takes groups, such as 'gar'"
+        )
     if models.parameter is not None and settings.spec.parameter is None:
         raise InputError(f"loss={settings.loss!r} has no parameter to tune, but models have one; leave parameter out")
     if models.parameter is not None and settings.spec.parameter in settings.loss_options:

@@ -43,6 +43,8 @@ class StackData:
         folds: row indices ``(train, valid, test)`` of each fold, or a :class:`Fold`. Validation and test may be empty; folds
             may differ in size.
         sample_weight: how often each row counts, in training and in metrics, ``(rows,)``.
+        pair_groups: a whole number from 0 for each row, ``(rows,)``: the loss compares rows of the same group only, a batch has
+            several rows of a group, and correlations are means over groups.
         scale_features: standardise features in each fold with statistics of its own training rows; ``"robust"`` also squashes heavy
             tails (:class:`RobustScaling`).
         scale_labels: standardise labels in the same way.
@@ -63,12 +65,14 @@ class StackData:
         folds: Sequence[Fold | Sequence[ArrayLike]],
         *,
         sample_weight: ArrayLike | Tensor | None = None,
+        pair_groups: np.ndarray | Tensor | None = None,
         scale_features: bool | Literal["robust"] = False,
         scale_labels: bool = False,
         bound_predictions: bool = False,
     ) -> None:
         self.x, self.y = _matrix(x, "x"), _matrix(y, "y")
         self.sample_weight = None if sample_weight is None else _matrix(sample_weight, "sample_weight").squeeze(-1)
+        self.pair_groups = None if pair_groups is None else torch.as_tensor(pair_groups)
         self._check_values()
         if not folds:
             raise InputError("folds is empty; pass at least one (train, valid, test) of row indices")
@@ -83,6 +87,10 @@ class StackData:
     def __repr__(self) -> str:
         rows, features = self.x.shape
         return f"StackData(rows={rows}, features={features}, targets={self.y.shape[1]}, folds={len(self.folds)})"
+
+    def with_folds(self, folds: Sequence[Fold]) -> "StackData":
+        """Return the same rows with other folds, whose scalings are known."""
+        return StackData(self.x, self.y, folds, sample_weight=self.sample_weight, pair_groups=self.pair_groups)
 
     @property
     def inputs(self) -> int:
@@ -99,6 +107,22 @@ class StackData:
         indices = torch.from_numpy(rows)
         known = ~self.y[indices].isnan().all(1)
         return int((known if self.sample_weight is None else known & (self.sample_weight[indices] > 0)).sum())
+
+    def groups_of(self, rows: np.ndarray) -> Tensor | None:
+        """Return the groups that these rows are compared in, None without groups."""
+        return None if self.pair_groups is None else self.pair_groups[torch.from_numpy(rows)]
+
+    def with_partner(self, rows: np.ndarray) -> np.ndarray:
+        """Return those of these rows that can be compared: all, or with groups those whose group has different labels."""
+        if self.pair_groups is None:
+            return rows
+        names, group = np.unique(self.pair_groups.numpy()[rows], return_inverse=True)
+        low, high = np.full((2, len(names), self.y.shape[1]), np.nan)
+        labels = self.y[torch.from_numpy(rows)].double().numpy()
+        np.fmin.at(low, group, labels)
+        np.fmax.at(high, group, labels)
+        differs: np.ndarray = np.any(low < high, axis=1)
+        return rows[differs[group]]
 
     def has_different_labels(self, rows: np.ndarray) -> bool:
         """Return True if any target has two different labels among these rows."""
@@ -146,6 +170,9 @@ class StackData:
             )
         if bool(self.y.isinf().any()):
             raise InputError("y has infinite values; remove these rows, or use NaN for a missing label")
+        if self.pair_groups is not None and (self.pair_groups.shape != (rows,) or self.pair_groups.is_floating_point()):
+            found = f"shape {tuple(self.pair_groups.shape)} and dtype {self.pair_groups.dtype}"
+            raise InputError(f"pair_groups has {found}; expected a whole number per row: ({rows},)")
         if self.sample_weight is None:
             return
         if self.sample_weight.shape != (rows,):

@@ -13,16 +13,16 @@ from gar.validation import NanPolicy
 
 
 class Labels(NamedTuple):
-    """What a batch is compared with, by source or by model: ``target (..., rows, targets)``, weights ``(..., rows)`` or None, and
-    ``distinct (..., rows)``, True for the first row of every label, if the loss needs it."""
+    """What a batch is compared with, by source or by model: ``target (..., rows, targets)``, weights ``(..., rows)`` or None,
+    ``distinct (..., rows)``, True for the first row of every label, if the loss needs it, and ``groups (..., rows)`` or None."""
 
     target: Tensor
     weight: Tensor | None
     distinct: Tensor | None
+    groups: Tensor | None = None
 
     def seen(self, view: Callable[[Tensor], Tensor]) -> "Labels":
-        weight, distinct = (None if values is None else view(values) for values in (self.weight, self.distinct))
-        return Labels(view(self.target), weight, distinct)
+        return Labels(view(self.target), *(None if values is None else view(values) for values in self[1:]))
 
 
 class Slopes(NamedTuple):
@@ -107,7 +107,8 @@ class Objective:
 
     def _slopes(self, module: nn.Module, predictions: Tensor, features: Tensor, labels: Labels) -> Slopes:
         if self._has_gradient:  # twice as fast for small batches as autograd
-            loss, gradient = module.value_and_gradient(predictions, labels.target, sample_weight=labels.weight)  # type: ignore[operator]
+            options = {} if labels.groups is None else {"groups": labels.groups}
+            loss, gradient = module.value_and_gradient(predictions, labels.target, sample_weight=labels.weight, **options)  # type: ignore[operator]
             return Slopes(loss, gradient, None)
         leaves = {"pred": predictions, "features": features}
         used = [leaves[name].detach().requires_grad_() for name in self.spec.inputs]
@@ -119,7 +120,7 @@ class Objective:
     def _value(self, module: nn.Module, used: list[Tensor], labels: Labels) -> Tensor:
         """Call the loss. A row that represents its label is the first of the shuffled batch, for all models that read it: a random
         draw would depend on a model's index in the stack."""
-        given = {"sample_weight": labels.weight, "representatives": labels.distinct}
+        given = {"sample_weight": labels.weight, "representatives": labels.distinct, "groups": labels.groups}
         options = {name: values for name, values in given.items() if values is not None}
         self.spec.check_takes(options)
         first, target, *rest = used[0], labels.target, *used[1:]

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gar.groups import order_by_groups
 from gar.metrics import Evaluator
 from gar.registry import LOSSES, METRICS, LossSpec
 from gar.stack.chunking import check_memory, check_training, chunks, fold_batch_sizes, whole_columns
@@ -202,7 +203,7 @@ class ActiveStack:
         target, weight = batch.y[:, :, rows].mT, None if batch.weight is None else batch.weight[:, rows]
         distinct = first_of_each_label(target, weight) if self._objective.spec.needs_distinct_labels else None
         features = space.hidden[-1] if space.hidden else space.predictions
-        labels = Labels(target, weight, distinct)
+        labels = Labels(target, weight, distinct, None if batch.groups is None else batch.groups[:, rows])
         loss, *gradients = self._objective(space.predictions[:, :, rows].mT, features[:, :, rows].mT, labels)
         by_prediction, by_feature = (None if gradient is None else padded(gradient, columns) for gradient in gradients)
         for part in self._trained_columns:
@@ -227,12 +228,13 @@ def _spans(sources: list[int]) -> tuple[ModelSpan, ...]:
 
 
 class Batch(NamedTuple):
-    """A mini-batch of every source: ``x (sources, features, columns)``, ``y (sources, targets, columns)``, weights
+    """A mini-batch of every source: ``x (sources, features, columns)``, ``y (sources, targets, columns)``, weights and groups
     ``(sources, columns)`` or None. The first ``rows`` columns count; the rest is zero."""
 
     x: Tensor
     y: Tensor
     weight: Tensor | None
+    groups: Tensor | None
     rows: int
 
 
@@ -253,14 +255,20 @@ class Batches:
         for index, (rows, order) in enumerate(pairs):
             torch.index_select(rows.x, 1, order, out=x[index])
             torch.index_select(rows.y, 1, order, out=y[index])
-        weights = [rows.weight.index_select(0, order) for rows, order in pairs if rows.weight is not None]
-        weight = torch.stack(weights) if weights else None
+        weight = _of_sources([(rows.weight, order) for rows, order in pairs])
+        groups = _of_sources([(rows.groups, order) for rows, order in pairs])
         start = 0
         for size in self.sizes:
-            stop = start + whole_columns(size)
-            inputs, own_weight = self._expand(x[:, :, start:stop]), None if weight is None else weight[:, start:stop]
-            yield Batch(inputs, y[:, :, start:stop], own_weight, size)
-            start = stop
+            own = slice(start, start + whole_columns(size))
+            own_weight, own_groups = (None if values is None else values[:, own] for values in (weight, groups))
+            yield Batch(self._expand(x[:, :, own]), y[:, :, own], own_weight, own_groups, size)
+            start = own.stop
+
+
+def _of_sources(pairs: list[tuple[Tensor | None, Tensor]]) -> Tensor | None:
+    """Return values of rows ``(rows,)`` in the order of every source, ``(sources, columns)``; None if there are none."""
+    found = [values.index_select(0, order) for values, order in pairs if values is not None]
+    return torch.stack(found) if found else None
 
 
 class _Expansion:
@@ -283,13 +291,16 @@ class _Expansion:
 
 
 class _TrainRows:
-    """Features, labels and weights of a fold's training rows, a column for each; a last column of zeros pads batches."""
+    """Features, labels, weights and groups of a fold's training rows, a column for each; a last column of zeros pads batches."""
 
     def __init__(self, data: StackData, fold: Fold, like: Tensor) -> None:
         x, y = data.scaled_rows(fold, fold.train, like, expanded=False)
         self.x, self.y = (_with_zero_row(values).T.contiguous() for values in (x, y))
         weight = data.sample_weight
         self.weight = None if weight is None else _with_zero_row(weight[torch.from_numpy(fold.train)].to(like))
+        groups = data.groups_of(fold.train)
+        self.codes = None if groups is None else np.unique(groups.numpy(), return_inverse=True)[1]
+        self.groups = None if self.codes is None else _with_zero_row(torch.from_numpy(self.codes)).to(like.device)
 
 
 def _with_zero_row(values: Tensor) -> Tensor:
@@ -302,7 +313,7 @@ class _Source:
     def __init__(self, rows: _TrainRows, fold: int, seed: int, sizes: tuple[int, ...]) -> None:
         self.rows = rows
         self._padding = rows.x.shape[1] - 1
-        self._orders = row_orders(seed, fold, self._padding)
+        self._orders = row_orders(seed, fold, self._padding, rows.codes)
         starts = np.cumsum([0, *map(whole_columns, sizes)])
         self._columns = np.concatenate([start + np.arange(size) for start, size in zip(starts, sizes, strict=False)])
         """Columns that rows are copied to, batch after batch; each batch begins at a multiple of the column step."""
@@ -315,8 +326,8 @@ class _Source:
         return torch.from_numpy(indices).to(self.rows.x.device)
 
 
-def row_orders(seed: int, fold: int, rows: int) -> Iterator[np.ndarray]:
-    """Yield the order of a fold's training rows in one epoch after another, without end.
+def row_orders(seed: int, fold: int, rows: int, codes: np.ndarray | None = None) -> Iterator[np.ndarray]:
+    """Yield the order of a fold's training rows in one epoch after another, without end; rows of a group come together.
 
     Example:
         >>> [order.tolist() for order, _ in zip(row_orders(1, 0, 4), range(2))]
@@ -324,7 +335,7 @@ def row_orders(seed: int, fold: int, rows: int) -> Iterator[np.ndarray]:
     """
     generator = np.random.default_rng([seed, fold])
     while True:
-        yield generator.permutation(rows)
+        yield generator.permutation(rows) if codes is None else order_by_groups(codes, generator)
 
 
 class Evaluation:
@@ -369,7 +380,8 @@ class _FoldEvaluation:
             self.x[:, own] = data.scaled_rows(fold, rows, like)[0].T
             index = torch.from_numpy(rows)
             weight = None if data.sample_weight is None else data.sample_weight[index]
-            self._splits.append((own, Evaluator(data.y[index], weight=weight) if len(rows) else None))
+            evaluate = Evaluator(data.y[index], weight=weight, groups=data.groups_of(rows)) if len(rows) else None
+            self._splits.append((own, evaluate))
             start += len(rows)
 
     def metrics(self, predictions: Tensor) -> Tensor:
