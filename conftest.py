@@ -10,8 +10,10 @@ import hypothesis
 import pytest
 import torch
 
-collect_ignore = [] if find_spec("gplearn") else ["src/gar/integrations/symbolic.py"]
-"""Modules whose examples need a package that is not here."""
+NEEDED = {"gplearn": "symbolic", "keras": "keras"}
+"""Packages that are imported by examples of a module of ``gar.integrations``."""
+collect_ignore = [f"src/gar/integrations/{module}.py" for package, module in NEEDED.items() if not find_spec(package)]
+os.environ.setdefault("KERAS_BACKEND", "torch")  # by default Keras imports TensorFlow
 
 torch.set_num_threads(1)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so in a shell's background; children that tests interrupt would inherit it
