@@ -4,8 +4,8 @@
     torchrun --nproc-per-node 2 examples/huggingface_trainer.py --batch 4 --accumulate 4
 
 Both take 32 rows a step, and print the same losses: ``process_group="world"`` compares the rows of all processes. The first line is
-of ExactAccumulation, by which all 32 rows are compared with each other, the second of the usual accumulation, by which those of each
-micro-batch are. The model is made from a configuration; nothing is downloaded.
+of ExactAccumulation, by which all 32 rows are compared with each other, the second of the usual accumulation, by which the rows of
+a micro-batch are. The model is made from a configuration; nothing is downloaded.
 """
 
 import argparse

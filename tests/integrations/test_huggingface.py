@@ -15,7 +15,9 @@ from gar.integrations.huggingface import ExactAccumulation, TrainerLoss, predict
 from gar.vision.torchvision_import import import_torchvision
 from tests.test_parallel_examples import EXAMPLES, HALF_TORCHVISION, TORCHRUN, output_of
 
-needs_transformers = pytest.mark.skipif(find_spec("transformers") is None, reason="transformers is not installed: the extra 'huggingface'")
+needs_transformers = pytest.mark.skipif(
+    find_spec("transformers") is None, reason="transformers is not installed: the extra 'huggingface'"
+)
 RATE = 0.05
 
 

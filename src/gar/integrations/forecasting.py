@@ -18,7 +18,7 @@ class ForecastLoss(nn.Module):
         alpha: how evenly the components are weighted, from 0 (only the largest) to ``math.inf`` (all alike).
         along: ``"horizon"`` compares the steps of each forecast, so that it gets the shape of the curve right; ``"batch"`` compares
             the forecasts of a batch at each step ahead; ``"both"`` joins the components of both.
-        options: further arguments of :class:`gar.GARLoss`, such as ``components``, ``form`` or ``nan_policy``.
+        options: further arguments of :class:`gar.losses.GARLoss`, such as ``components``, ``form`` or ``nan_policy``.
 
     Predictions come first: ``loss(pred, target)``, as in PyTorch and darts. The value is the mean over channels.
 
@@ -36,7 +36,9 @@ class ForecastLoss(nn.Module):
 
     def forward(self, pred: Tensor, target: Tensor, *, weight: Tensor | None = None) -> Tensor:
         """Return the loss; ``weight`` has the shape of the labels, and 0 means that one does not count."""
-        value: Tensor = self.loss(_by_channel(pred), _by_channel(target), sample_weight=None if weight is None else _by_channel(weight))
+        value: Tensor = self.loss(
+            _by_channel(pred), _by_channel(target), sample_weight=None if weight is None else _by_channel(weight)
+        )
         return value.mean()
 
 

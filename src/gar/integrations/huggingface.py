@@ -1,9 +1,9 @@
 """GAR, and any other loss of this library, in the Trainer of Hugging Face's transformers.
 
 The Trainer adds up the losses of the micro-batches of an optimizer step, and neither divides them by their number nor averages them
-over processes: it hands over the number of labels of the step, ``num_items_in_batch``, and a loss is expected to be its sum over rows
-divided by that. A loss of pairs is no such sum. :class:`TrainerLoss` scales it so that a step follows the mean over micro-batches,
-each counted by its rows; pairs are those inside a micro-batch. With :class:`ExactAccumulation` they are those of the whole step.
+over processes: it passes the number of labels of the step, ``num_items_in_batch``, and expects a sum over rows divided by that. A
+loss of pairs is no such sum. :class:`TrainerLoss` scales it so that a step follows the mean over micro-batches, each counted by its
+rows; pairs are those inside a micro-batch. With :class:`ExactAccumulation` they are those of the whole step.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,8 +29,8 @@ class TrainerLoss:
     A head of one target has outputs ``(rows, 1)`` for labels ``(rows,)``; with several targets both are ``(rows, targets)``. Whole
     numbers are fine as labels.
 
-    With ``gradient_accumulation_steps=k`` a step follows the mean of the losses of its ``k`` micro-batches, by their rows, as it does
-    on several processes without ``process_group``. **Not exact** is the set of pairs then: rows of different micro-batches are not
+    With ``gradient_accumulation_steps=k`` a step follows the mean of the losses of its ``k`` micro-batches, by their rows, as on
+    several processes without ``process_group``. **Not exact** is the set of pairs then: rows of different micro-batches are not
     compared. :class:`ExactAccumulation` compares them too. The ``eval_loss`` is the mean over batches in the same sense; take a
     correlation of the whole data set from ``compute_metrics``.
 
@@ -71,8 +71,8 @@ class ExactAccumulation:
     """A mixin for Trainers by which accumulated gradients are those of one large batch: all pairs of the step are compared.
 
     ``class RegressionTrainer(ExactAccumulation, Trainer): pass``, with ``compute_loss_func=TrainerLoss(...)``. The outputs of all
-    micro-batches are made first, without a graph, then the loss of all rows and its gradient, by :class:`gar.accumulation.WholeBatch`.
-    The price is a second forward pass. With ``GARLoss(process_group="world")`` the pairs are those of all processes too.
+    micro-batches are made first, without a graph, then the loss of all rows by :class:`gar.accumulation.WholeBatch`. The price is a
+    second forward pass. With ``GARLoss(process_group="world")`` the pairs are those of all processes too.
 
     Dropout draws the same numbers in both passes. It needs whole models: DistributedDataParallel, not FSDP or DeepSpeed.
     """
@@ -113,12 +113,14 @@ class ExactAccumulation:
 
     def _checked_loss(self) -> TrainerLoss:
         if not isinstance(self.compute_loss_func, TrainerLoss):
-            raise InputError(f"compute_loss_func={self.compute_loss_func!r}; expected TrainerLoss(loss), such as TrainerLoss(GARLoss())")
+            raise InputError(
+                f"compute_loss_func={self.compute_loss_func!r}; expected TrainerLoss(loss), such as TrainerLoss(GARLoss())"
+            )
         for name in ("is_deepspeed_enabled", "is_fsdp_enabled"):
             if getattr(self, name, False):
                 raise InputError(
-                    f"{name} is True; ExactAccumulation needs a whole model on each process. Leave it out: TrainerLoss alone compares "
-                    "the rows of each micro-batch"
+                    f"{name} is True; ExactAccumulation needs a whole model on each process. Leave it out: TrainerLoss alone "
+                    "compares the rows of each micro-batch"
                 )
         return self.compute_loss_func
 
@@ -132,7 +134,9 @@ def predictions_of(outputs: Any) -> Tensor:
     """
     if isinstance(outputs, Mapping):
         if "logits" not in outputs:
-            raise InputError(f"the model's outputs are {', '.join(outputs)}; expected 'logits', as models with a regression head have")
+            raise InputError(
+                f"the model's outputs are {', '.join(outputs)}; expected 'logits', as models with a regression head have"
+            )
         outputs = outputs["logits"]
     found = outputs[0] if isinstance(outputs, tuple) else outputs
     if not isinstance(found, Tensor):

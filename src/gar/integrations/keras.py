@@ -1,7 +1,7 @@
 """GAR as a loss of Keras 3, on each of its backends: TensorFlow, JAX and PyTorch.
 
-It is the mathematics of :func:`gar.functional.gar_loss` in ``keras.ops``: the formulas of :mod:`gar.functional.formulas`, over moments
-that Keras adds up and differentiates.
+It is the mathematics of :func:`gar.functional.gar_loss` in ``keras.ops``: the formulas of ``gar.functional.formulas``, over
+moments that Keras adds up and differentiates.
 """
 
 import math
@@ -14,7 +14,15 @@ from keras import ops
 
 from gar.errors import InputError
 from gar.functional.aggregation import Form
-from gar.functional.formulas import Moments, NumberSystem, Spreads, is_spread, log_power_mean, one_minus_pearson, weighted_components
+from gar.functional.formulas import (
+    Moments,
+    NumberSystem,
+    Spreads,
+    is_spread,
+    log_power_mean,
+    one_minus_pearson,
+    weighted_components,
+)
 from gar.functional.gar import COMPONENTS, Component, GARSettings
 from gar.validation import check_parameter
 
@@ -43,9 +51,9 @@ class KerasGARLoss(keras.losses.Loss):  # type: ignore[misc]
         name: of the loss.
         dtype: of its computations; ``float64`` or, for every other one, ``float32``.
 
-    Outputs are ``(rows,)``, ``(rows, targets)``, or more: each position of a row is then a target, of which rows are compared. Labels
-    may lack a last dimension of one. ``sample_weight`` counts copies, as ``(rows,)`` or one value per label; where it is 0, or where
-    Keras has masked an output, labels may be NaN. There is no ``reduction``: pairs have no value of a single row. With a
+    Outputs are ``(rows,)``, ``(rows, targets)``, or more: each position of a row is then a target, of which rows are compared.
+    Labels may lack a last dimension of one. ``sample_weight`` counts copies, as ``(rows,)`` or one value per label; where it is 0,
+    or where Keras has masked an output, labels may be NaN. There is no ``reduction``: pairs have no value of a single row. With a
     distribution strategy each replica compares its own rows.
 
     Example:
