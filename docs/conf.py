@@ -2,7 +2,6 @@
 
 import json
 import os
-from importlib.util import find_spec
 from typing import Any
 
 from docutils import nodes
@@ -32,7 +31,6 @@ autodoc_default_options = {
     "exclude-members": "extra_repr, get_metadata_routing, set_fit_request, set_predict_request, set_score_request",
 }
 autodoc_typehints_format = "short"
-autodoc_mock_imports = [] if find_spec("keras") else ["keras"]
 os.environ.setdefault("KERAS_BACKEND", "torch")  # by default Keras imports TensorFlow
 maximum_signature_line_length = 140
 napoleon_numpy_docstring = False
