@@ -23,7 +23,7 @@ def make_batch(kind: str, dtype: str) -> tuple[np.ndarray, np.ndarray, np.ndarra
     shape = (40, 1 if kind == "one target" else 2)
     target = random.normal(size=shape)
     pred = target + 0.3 * random.normal(size=shape)
-    weight = None
+    weight: np.ndarray | None = None
     if kind == "large labels":
         pred, target = pred + 1000, target + 1000
     elif kind == "constant labels":

@@ -7,6 +7,7 @@ from torch import Tensor
 from gar import GARLoss, InputError
 from gar.functional import difference_loss
 from gar.integrations.forecasting import Along, ForecastLoss
+from gar.validation import Pairs
 
 
 def make_forecasts(channels: int) -> tuple[Tensor, Tensor]:
@@ -32,13 +33,11 @@ def test_the_value_is_the_mean_over_channels(along: Along) -> None:
     torch.testing.assert_close(loss(pred, target), torch.stack([loss(pred[..., c], target[..., c]) for c in range(3)]).mean())
 
 
-@pytest.mark.parametrize("along", ["batch", "horizon", "both"])
-def test_labels_without_weight_may_be_missing(along: Along) -> None:
+@pytest.mark.parametrize(("along", "pairs"), [("batch", "batch"), ("horizon", "targets"), ("both", "both")])
+def test_labels_without_weight_may_be_missing(along: Along, pairs: Pairs) -> None:
     pred, target = make_forecasts(1)
     weight = (torch.rand(12, 7, 1) > 0.3).double()
-    expected = GARLoss(pairs={"batch": "batch", "horizon": "targets", "both": "both"}[along])(
-        pred.squeeze(-1), target.squeeze(-1), mask=weight.squeeze(-1) > 0
-    )
+    expected = GARLoss(pairs=pairs)(pred.squeeze(-1), target.squeeze(-1), mask=weight.squeeze(-1) > 0)
     target[weight == 0] = torch.nan
     torch.testing.assert_close(ForecastLoss(along=along)(pred, target, weight=weight), expected)
 

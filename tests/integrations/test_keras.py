@@ -47,11 +47,11 @@ def test_values_and_gradients_are_ours(found: dict[str, Any], dtype: str, tolera
         assert target is not None
         pred.requires_grad_()
         expected = gar_loss(pred, target, sample_weight=weight, **options, nan_policy="propagate")
-        expected.backward()
+        (slope,) = torch.autograd.grad(expected, pred)
         # Labels around 1000 have four digits after the point in float32, whoever adds them up.
         allowed = 1e-4 if (kind, dtype) == ("large labels", "float32") else tolerance
         assert value == pytest.approx(expected.item(), abs=allowed), name
-        np.testing.assert_allclose(gradient, pred.grad, atol=allowed, err_msg=name)
+        np.testing.assert_allclose(gradient, slope.numpy(), atol=allowed, err_msg=name)
 
 
 def test_a_model_is_trained_saved_and_loaded(found: dict[str, Any]) -> None:
