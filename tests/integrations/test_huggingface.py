@@ -147,6 +147,8 @@ def test_exact_accumulation_asks_for_its_loss(transformers: Any, tmp_path: Path)
     with pytest.raises(InputError, match="needs a whole model"):
         trained.trainer._checked_loss()
     trained.trainer.is_fsdp_enabled = False
+    with pytest.raises(InputError, match="no 'labels'"):
+        trained.trainer._first_pass([{"input_ids": torch.zeros(2, 8, dtype=torch.long)}])
     trained.trainer.compute_loss_func = GARLoss()
     with pytest.raises(InputError, match=r"expected TrainerLoss\(loss\)"):
         trained.run()

@@ -17,6 +17,10 @@ from gar.errors import InputError
 
 _NOT_COUNTED = -100
 """The label that the Trainer does not count: the sign of 'ignored' for tokens."""
+_NO_LABELS = (
+    "the batch has no 'labels'; call the column of the data set 'labels', and set remove_unused_columns=False if forward "
+    "of the model does not take it"
+)
 
 
 class TrainerLoss:
@@ -57,7 +61,7 @@ class TrainerLoss:
     def of_rows(self, pred: Tensor, labels: Tensor | None) -> Tensor:
         """Return the loss of these rows, not yet scaled for the Trainer."""
         if labels is None:
-            raise InputError("the batch has no 'labels', so there is nothing to learn; name the column of the data set 'labels'")
+            raise InputError(_NO_LABELS)
         target = labels if labels.is_floating_point() else labels.float()
         if target.ndim + 1 == pred.ndim and pred.shape[-1] == 1:
             target = target.unsqueeze(-1)
@@ -105,6 +109,8 @@ class ExactAccumulation:
         self._states: list[list[Tensor]] = []
         self.model.train()
         prepared = [self._prepare_inputs(batch) for batch in batches]
+        if any("labels" not in inputs for inputs in prepared):
+            raise InputError(_NO_LABELS)
         with torch.no_grad():
             for inputs in prepared:
                 self._states.append(random_state(self.args.device))

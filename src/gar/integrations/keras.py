@@ -74,7 +74,7 @@ class KerasGARLoss(keras.losses.Loss):  # type: ignore[misc]
         dtype: str | None = None,
     ) -> None:
         super().__init__(name=name, dtype=dtype)
-        self.alpha = check_parameter(alpha, "alpha", open_end=False)
+        self.alpha = float(check_parameter(alpha, "alpha", open_end=False))
         self.settings = GARSettings(components=components, weights=weights, form=form, eps=eps)
         if others := [one for one in self.settings.components if one not in COMPONENTS]:
             raise InputError(f"components={tuple(components)!r}; in Keras there are {COMPONENTS}, and not {', '.join(others)}")
