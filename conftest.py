@@ -10,9 +10,12 @@ import hypothesis
 import pytest
 import torch
 
-NEEDED = {"gplearn": "symbolic", "keras": "keras"}
-"""Packages that are imported by examples of a module of ``gar.integrations``."""
-collect_ignore = [f"src/gar/integrations/{module}.py" for package, module in NEEDED.items() if not find_spec(package)]
+NEEDED = {
+    "gplearn": ["src/gar/integrations/symbolic.py"],
+    "keras": ["src/gar/integrations/keras.py", "tests/integrations/keras_program.py"],
+}
+"""Modules that import a package, or whose examples do: where it is missing they are not collected."""
+collect_ignore = [path for package, paths in NEEDED.items() if not find_spec(package) for path in paths]
 os.environ.setdefault("KERAS_BACKEND", "torch")  # by default Keras imports TensorFlow
 
 torch.set_num_threads(1)
