@@ -10,8 +10,13 @@ import hypothesis
 import pytest
 import torch
 
-collect_ignore = [] if find_spec("gplearn") else ["src/gar/integrations/symbolic.py"]
-"""Modules whose examples need a package that is not here."""
+NEEDED = {
+    "gplearn": ["src/gar/integrations/symbolic.py"],
+    "keras": ["src/gar/integrations/keras.py", "tests/integrations/keras_program.py"],
+}
+"""Modules that import a package, or whose examples do: where it is missing they are not collected."""
+collect_ignore = [path for package, paths in NEEDED.items() if not find_spec(package) for path in paths]
+os.environ.setdefault("KERAS_BACKEND", "torch")  # by default Keras imports TensorFlow
 
 torch.set_num_threads(1)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so in a shell's background; children that tests interrupt would inherit it

@@ -1,9 +1,12 @@
 """Configuration of Sphinx: pages in Markdown, the reference from docstrings. `make docs` builds with warnings as errors."""
 
+import json
+import os
 from typing import Any
 
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
+from myst_parser.parsers.sphinx_ import MystParser
 
 import gar
 
@@ -28,6 +31,7 @@ autodoc_default_options = {
     "exclude-members": "extra_repr, get_metadata_routing, set_fit_request, set_predict_request, set_score_request",
 }
 autodoc_typehints_format = "short"
+os.environ.setdefault("KERAS_BACKEND", "torch")  # by default Keras imports TensorFlow
 maximum_signature_line_length = 140
 napoleon_numpy_docstring = False
 
@@ -42,11 +46,36 @@ nitpick_ignore_regex = [
 
 
 def setup(app: Any) -> None:
-    """Render formulas as MathML, which browsers draw themselves, without a script from another site, and mend autodoc."""
+    """Render formulas as MathML, which browsers draw themselves, with no script of another site; read notebooks; mend autodoc."""
+    app.add_source_suffix(".ipynb", "ipynb")
+    app.add_source_parser(Notebook)
     app.add_html_math_renderer("mathml", (_formula, None), (_formula, None))
     app.connect("autodoc-skip-member", _is_plain_field)
     app.connect("autodoc-process-signature", _without_factories)
     app.connect("autodoc-process-docstring", _keep_colon, priority=400)  # before napoleon, at 500
+
+
+class Notebook(MystParser):
+    """A notebook as a page: its cells, and the outputs that are stored with them."""
+
+    supported = ("ipynb",)
+
+    def parse(self, inputstring: str, document: nodes.document) -> None:
+        cells = json.loads(inputstring)["cells"]
+        super().parse("\n\n".join(part for cell in cells for part in _cell_as_markdown(cell)), document)
+
+
+def _cell_as_markdown(cell: dict[str, Any]) -> list[str]:
+    source = "".join(cell["source"])
+    if cell["cell_type"] == "markdown":
+        return [source]
+    return [f"```python\n{source}\n```", *(_output_as_markdown(output) for output in cell["outputs"])]
+
+
+def _output_as_markdown(output: dict[str, Any]) -> str:
+    if output["output_type"] == "stream":
+        return f"```text\n{''.join(output['text'])}```"
+    return f'<img alt="A figure drawn by the code above" src="data:image/png;base64,{output["data"]["image/png"].strip()}">'
 
 
 def _formula(translator: Any, node: nodes.math | nodes.math_block) -> None:

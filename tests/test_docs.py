@@ -14,7 +14,7 @@ import pytest
 import gar
 
 ROOT = Path(__file__).parent.parent
-BUILDERS = ("sphinx", "myst_parser", "furo", "sphinx_click")
+BUILDERS = ("sphinx", "myst_parser", "furo", "sphinx_click", "keras")
 API = {page.read_text().split("\n", 1)[0].removeprefix("# "): page.stem for page in sorted((ROOT / "docs/api").glob("*.md"))}
 """Pages of the reference by their titles, which are the names of modules."""
 MODULES = [title for title in API if title.startswith("gar.")]
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.xdist_group("docs")  # one build for all tests
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for package in BUILDERS:
-        pytest.importorskip(package, reason=f"{package} is not installed: no site to test; pip install 'gar[docs]'")
+        pytest.importorskip(package, reason=f"{package} is not installed: no site to test: the extra 'docs'")
     out = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", str(ROOT / "docs"), str(out)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

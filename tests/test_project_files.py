@@ -95,3 +95,35 @@ def test_checks_of_files_find_what_they_look_for(name: str, good: bytes, bad: by
     refused = run_hook(name, tmp_path / "bad")
     assert refused.returncode != 0
     assert "bad" in refused.stdout + refused.stderr
+
+
+def extras() -> dict[str, list[str]]:
+    found: dict[str, list[str]] = PROJECT["project"]["optional-dependencies"]
+    return found
+
+
+def test_the_extra_all_is_all() -> None:
+    (every,) = extras()["all"]
+    named = set(re.fullmatch(r"gar\[(.*)\]", every)[1].split(","))  # type: ignore[index]
+    assert named == set(extras()) - {"all", "dev", "docs", "test"}
+
+
+def test_extras_are_named_in_the_readme() -> None:
+    install = (ROOT / "README.md").read_text().partition("## Install")[2]
+    assert not [name for name in extras() if f"`{name}`" not in install and f".[{name}]" not in install]
+
+
+def test_nobody_is_sent_to_another_package_of_this_name() -> None:
+    """Package indexes may have another gar: instructions name a clone or a wheel."""
+    pages = [ROOT / "README.md", *(page for page in (ROOT / "docs").rglob("*.md") if "_build" not in page.parts)]
+    for file in [*pages, *(ROOT / "src").rglob("*.py"), *(ROOT / "reproduction").rglob("*.py")]:
+        assert not re.search(r"""pip install ["']?gar(?![-\w])""", file.read_text()), file
+
+
+@pytest.mark.parametrize(
+    "project", [ROOT / "pyproject.toml", ROOT / "reproduction/pyproject.toml"], ids=lambda path: path.parent.name
+)
+def test_metadata_name_files_that_exist(project: Path) -> None:
+    metadata = tomllib.loads(project.read_text())["project"]
+    for name in [metadata["readme"], *metadata["license-files"]]:
+        assert (project.parent / name).is_file()

@@ -10,7 +10,9 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] == "gar":
             raise
-        sys.exit(f"gar: the command line needs the package {error.name}; install it with the extra 'app': pip install 'gar[app]'")
+        from gar.errors import how_to_install
+
+        sys.exit(f"gar: the command line needs the package {error.name}; {how_to_install('app')}")
     run()
 
 

@@ -78,12 +78,12 @@ def backward_in_parts(
     with _agreement_before(loss, target), torch.no_grad():
         parts, device = _part_slices(inputs, target, size), inputs[0].device
         for rows in parts:
-            random_states.append(_random_state(device))
+            random_states.append(random_state(device))
             batch.add(bare(*(one[rows] for one in inputs)))
     options = {"sample_weight": sample_weight, "mask": mask, "groups": groups}
     value = batch.evaluate(target, **{name: given for name, given in options.items() if given is not None})
     for rows, states in zip(parts, random_states, strict=True):
-        with _replayed(states, device), _synchronised(model, rows is parts[-1]):
+        with replayed(states, device), _synchronised(model, rows is parts[-1]):
             torch.autograd.backward(batch.part(model(*(one[rows] for one in inputs))))
     return value
 
@@ -196,16 +196,16 @@ def _synchronised(model: nn.Module, last: bool) -> AbstractContextManager[Any]:
     return nullcontext()
 
 
-def _random_state(device: torch.device) -> list[Tensor]:
+def random_state(device: torch.device) -> list[Tensor]:
     """Return the state of the CPU's random numbers, and of those of the device if it is another."""
     states = [torch.get_rng_state()]
     return states if device.type == "cpu" else [*states, torch.get_device_module(device).get_rng_state(device)]
 
 
 @contextmanager
-def _replayed(states: list[Tensor], device: torch.device) -> Iterator[None]:
+def replayed(states: list[Tensor], device: torch.device) -> Iterator[None]:
     """Draw the random numbers that follow these states, and afterwards go on with those of before."""
-    before = _random_state(device)
+    before = random_state(device)
     _set_random_state(states, device)
     try:
         yield

@@ -18,6 +18,7 @@ import pytest
 from benchmarks.fuzz.children import living
 from gar.app import cli
 from gar.app.models import load_model
+from gar.errors import how_to_install
 from tests.app.compare.example import diabetes
 from tests.search.test_killing import wait_for_death_of_group
 
@@ -466,9 +467,7 @@ def without(module: str, *arguments: str, folder: Path) -> subprocess.CompletedP
 def test_without_the_extra_the_command_says_what_to_install(tmp_path: Path) -> None:
     result = without("click", "--help", folder=tmp_path)
     assert result.returncode == 1
-    assert result.stderr == (
-        "gar: the command line needs the package click; install it with the extra 'app': pip install 'gar[app]'\n"
-    )
+    assert result.stderr == f"gar: the command line needs the package click; {how_to_install('app')}\n"
 
 
 def test_without_the_reproduction_its_data_sets_are_unknown(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_nan_labels_reach_the_user_as_an_error() -> None:
 
 def test_without_the_library_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "lightgbm", None)
-    with pytest.raises(InputError, match=r"lightgbm is not installed; use pip install 'gar\[boosting\]'"):
+    with pytest.raises(InputError, match=r"lightgbm is not installed; install the extra 'boosting'"):
         GARBoostRegressor(library="lightgbm").fit(X, Y)
 
 

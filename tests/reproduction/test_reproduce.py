@@ -101,8 +101,13 @@ def test_estimates_grow_with_the_work(small: None) -> None:
 def test_records_of_a_clone_are_found_and_elsewhere_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (folders.records_folder() / "table1" / "concrete" / "gar.npz").is_file()
     monkeypatch.chdir(tmp_path)
-    assert "table1              63 of 63 " in call("list").output
+    listed = call("list").output
+    assert "table1              63 of 63 " in listed
+    assert listed.endswith(f"Records: {folders.records_folder()}\n")
     monkeypatch.setattr(folders, "_CLONE", tmp_path)
-    with pytest.raises(InputError, match="say where records are: --records FOLDER"):
-        call("list")
+    listed = call("list").output
+    assert "table1               ? of 63 " in listed
+    assert "folder reproduction/records of a clone: say where it is by --records FOLDER" in listed
+    with pytest.raises(InputError, match="say where it is by --records FOLDER"):
+        call("report")
     assert "reproduction/records of the clone" in call("list", "--help").output

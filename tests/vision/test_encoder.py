@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from gar.errors import InputError
+from gar.errors import InputError, how_to_install
 from gar.vision import load_encoder, resnet18
 from gar.vision.torchvision_import import import_torchvision
 
@@ -138,5 +138,5 @@ def test_torchvision_is_imported_whatever_its_state(tmp_path: Path) -> None:
     whole, odd, missing, broken = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     assert whole == "True 0"
     assert odd == "RuntimeError a fault of another kind"
-    assert missing == "InputError images need torchvision, lightning, pandas and pillow; use pip install 'gar[vision]'"
+    assert missing == f"InputError images need torchvision, lightning, pandas and pillow; {how_to_install('vision')}"
     assert broken == "True 1"

@@ -11,7 +11,7 @@ import click
 
 from gar.app.commands.values import CommaList, backend_options
 from gar.registry import PAPER_LOSSES
-from gar_reproduction.folders import records_folder, scratch_folder
+from gar_reproduction.folders import WHERE_RECORDS_ARE, clone_records, records_folder, scratch_folder
 from gar_reproduction.names import EXPERIMENTS, TASKS
 
 if TYPE_CHECKING:
@@ -23,13 +23,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 
 
-def _folder_option(name: str, default: Callable[[], Path], where: str, text: str) -> Callable[[F], F]:
+def _folder_option(name: str, default: Callable[[], Path | None], where: str, text: str) -> Callable[[F], F]:
     return click.option(name, type=_FOLDER, default=default, show_default=where, help=text)
 
 
-_RECORDS = _folder_option(
-    "--records", records_folder, "reproduction/records of the clone", "Folder of the records of finished experiment cells."
-)
+def _records_option(default: Callable[[], Path | None]) -> Callable[[F], F]:
+    text = "Folder of the records of finished experiment cells."
+    return _folder_option("--records", default, "reproduction/records of the clone", text)
+
+
+_RECORDS = _records_option(records_folder)
 
 
 @click.group()
@@ -176,20 +179,25 @@ def _run_studies(experiment: str, request: _Request) -> bool:
 
 
 @reproduce.command("list")
-@_RECORDS
-def list_records(records: Path) -> None:
-    """List the experiments, and how much of each has records."""
+@_records_option(clone_records)
+def list_records(records: Path | None) -> None:
+    """List the experiments, how much of each has records, and where these are."""
+    for name, summary in EXPERIMENTS.items():
+        done, total = _count(name, records)
+        click.echo(f"{name:<18} {'?' if done is None else done:>3} of {total:<3} {summary}")
+    click.echo(f"Records: {records}" if records is not None else f"No records were found: {WHERE_RECORDS_ARE}")
+
+
+def _count(experiment: str, records: Path | None) -> tuple[int | None, int]:
+    """Return how many parts of an experiment have records, None if there is no folder of them, and how many there are."""
     from gar_reproduction.experiments import CELL_EXPERIMENTS, cells
     from gar_reproduction.summary import read_summaries
 
-    for name, summary in EXPERIMENTS.items():
-        if name in CELL_EXPERIMENTS:
-            found = cells(name)
-            done, total = len(read_summaries(records, found)), len(found)
-        else:
-            studies = _studies(name)()
-            done, total = sum(study.read(records) is not None for study in studies), len(studies)
-        click.echo(f"{name:<18} {done:>3} of {total:<3} {summary}")
+    if experiment in CELL_EXPERIMENTS:
+        found = cells(experiment)
+        return None if records is None else len(read_summaries(records, found)), len(found)
+    studies = _studies(experiment)()
+    return None if records is None else sum(study.read(records) is not None for study in studies), len(studies)
 
 
 @reproduce.command()

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gar.boosting.objective import GARObjective
-from gar.errors import InputError
+from gar.errors import InputError, how_to_install
 from gar.registry import FAMILIES, NETWORKS
 from gar.validation import check_choice
 
@@ -96,14 +96,14 @@ class TreeLibrary(ABC):
     Attributes:
         name: as in :data:`gar.registry.FAMILIES`.
         package: what is imported.
-        requirement: what pip installs.
+        requirement: what pip installs; empty if the extra ``boosting`` brings it.
         error: the exception that the library raises where it refuses, below its package.
         multi_output: whether it trains several targets together.
     """
 
     name: str
     package: str
-    requirement = "gar[boosting]"
+    requirement = ""
     error: str
     multi_output = False
 
@@ -113,7 +113,8 @@ class TreeLibrary(ABC):
         try:
             return import_module(self.package)
         except ImportError as error:
-            raise InputError(f"{self.package} is not installed; use pip install '{self.requirement}'") from error
+            how = f"use pip install '{self.requirement}'" if self.requirement else how_to_install("boosting")
+            raise InputError(f"{self.package} is not installed; {how}") from error
 
     @property
     def version(self) -> str:

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from gar.encoding import Encoder, NumericColumn
-from gar.errors import InputError, quoted
+from gar.errors import InputError, how_to_install, quoted
 from gar.estimators.base import NetworkRegressor
 from gar.files import write_whole
 from gar.stack import BoundedScaling, ExpandedFeatures, PeriodicFeatures, RobustScaling, Scaling
@@ -42,7 +42,7 @@ def export_onnx(estimator: NetworkRegressor, path: str | os.PathLike[str]) -> No
     try:
         import onnx
     except ImportError as error:
-        raise InputError("writing ONNX needs the package onnx; install it with: pip install 'gar[onnx]'") from error
+        raise InputError(f"writing ONNX needs the package onnx; {how_to_install('onnx')}") from error
     graph = _Graph(onnx.helper, onnx.numpy_helper)
     inputs = list(getattr(estimator, "feature_names_in_", [f"x{index}" for index in range(estimator.n_features_in_)]))
     outputs = [

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from gar.errors import InputError
+from gar.errors import InputError, how_to_install
 from gar.functional import gar_loss
 from gar.functional.gar import COMPONENTS, Component, GARSettings
 from gar.validation import check_parameter
@@ -25,7 +25,7 @@ def lacking_gplearn() -> str | None:
     try:
         import gplearn.fitness  # noqa: F401
     except ImportError:
-        return "gplearn is not installed; use pip install 'gar[symbolic]'"
+        return f"gplearn is not installed; {how_to_install('symbolic')}"
     return None
 
 

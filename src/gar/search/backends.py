@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import joblib
 
-from gar.errors import InputError
+from gar.errors import InputError, how_to_install
 
 CLUSTERS = ("dask", "ray")
 """Backends that may extend over several hosts."""
@@ -89,7 +89,7 @@ def _package(name: str, extra: str) -> Any:
     try:
         return import_module(name)
     except ImportError as error:
-        raise InputError(f"backend={extra!r} needs the package {name}; install it with: pip install 'gar[{extra}]'") from error
+        raise InputError(f"backend={extra!r} needs the package {name}; {how_to_install(extra)}") from error
 
 
 @contextmanager

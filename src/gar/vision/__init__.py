@@ -1,6 +1,6 @@
 """Images: ResNet18 trained from scratch with any loss, encoders by Rank-N-Contrast, and linear probes on their features.
 
-Names are imported when they are first used: Lightning and torchvision take seconds, and come with ``pip install 'gar[vision]'``.
+Names are imported when they are first used: Lightning and torchvision take seconds, and come with the extra ``vision``.
 """
 
 from importlib import import_module

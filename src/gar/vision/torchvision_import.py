@@ -8,9 +8,9 @@ torchmetrics, and through it Lightning, import torchvision wherever it is instal
 
 import torch
 
-from gar.errors import InputError
+from gar.errors import InputError, how_to_install
 
-MISSING = "images need torchvision, lightning, pandas and pillow; use pip install 'gar[vision]'"
+MISSING = f"images need torchvision, lightning, pandas and pillow; {how_to_install('vision')}"
 _OPERATORS = ("nms", "qnms")
 """Operators that torchvision describes to torch even where it could not load them."""
 _DECLARED: list[torch.library.Library] = []

@@ -158,7 +158,7 @@ def test_foreign_descriptions_of_trees_are_refused(
     (tmp_path / "model.safetensors").write_bytes(contents["lightgbm"])
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "lightgbm", None)
-        with pytest.raises(InputError, match=r"lightgbm is not installed; use pip install 'gar\[boosting\]'"):
+        with pytest.raises(InputError, match=r"lightgbm is not installed; install the extra 'boosting'"):
             load_model(tmp_path)
     load_model(tmp_path)
 
@@ -334,7 +334,7 @@ def test_what_the_library_refuses_is_left_out_with_its_reason(tmp_path: Path) ->
 def test_a_missing_package_is_named_before_anything_is_trained(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, library, None)
     monkeypatch.setattr("gar.app.compare.comparison.prepare", lambda *_: pytest.fail("too late"))
-    with pytest.raises(InputError, match=rf"{library} is not installed; use pip install 'gar\[boosting\]'"):
+    with pytest.raises(InputError, match=rf"{library} is not installed; install the extra 'boosting'"):
         compared(replace(TREES, families=("mlp", library)))
 
 

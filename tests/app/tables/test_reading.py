@@ -366,5 +366,5 @@ def test_arrays_of_different_lengths_or_many_dimensions_are_refused(tmp_path: Pa
 def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     FRAME.to_parquet(tmp_path / "a.parquet")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(InputError, match=r"needs pyarrow: pip install 'gar\[data\]'"):
+    with pytest.raises(InputError, match=r"needs pyarrow; install the extra 'data'"):
         read_table(tmp_path / "a.parquet")

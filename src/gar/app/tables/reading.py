@@ -14,7 +14,7 @@ import pandas as pd
 
 from gar.app.tables.delimited import detect_encoding, parse_delimited
 from gar.app.tables.unpacking import DEFAULT_LIMIT, check_zip, read_gzip
-from gar.errors import InputError
+from gar.errors import InputError, how_to_install
 
 _DELIMITED = (".csv", ".tsv", ".txt", ".data", ".dat")
 _TEXT = (*_DELIMITED, ".arff")
@@ -219,7 +219,7 @@ def _optional(module: str, *, package: str = "") -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        raise InputError(f"reading this file needs {package or module.split('.')[0]}: pip install 'gar[data]'") from error
+        raise InputError(f"reading this file needs {package or module.split('.')[0]}; {how_to_install('data')}") from error
 
 
 _BINARY: dict[str, Callable[[Path, int], pd.DataFrame]] = {
