@@ -55,7 +55,7 @@ def test_losses_on_pairs_see_all_processes(monkeypatch: pytest.MonkeyPatch, loss
     monkeypatch.setattr(ImageModule, "trainer", SimpleNamespace(world_size=2, strategy=strategy))
     module = module_for(loss)
     can_join = hasattr(module.loss, "process_group")
-    of_agreement = ("pearson", "concordance", "nash_sutcliffe", "kling_gupta")
+    of_agreement = ("pearson", "concordance", "nash_sutcliffe", "kling_gupta", "norm_in_norm")
     assert can_join == (loss in ("gar", "ranksim", "rnc", "conr", *of_agreement))
     module.setup("fit")
     assert getattr(module.loss, "process_group", None) == ("world" if can_join else None)
