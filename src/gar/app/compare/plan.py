@@ -29,7 +29,7 @@ class Plan:
 
     Args:
         losses: in training order.
-        left_out: losses that would take too long, with their seconds.
+        left_out: losses that would take too long, with their seconds; 0 for one that was not measured.
         seconds: on one core, by family and loss; empty if nothing was measured.
         total: seconds until the report is there; None if nothing was measured.
         lines: the plan in words.
@@ -69,19 +69,32 @@ def make_plan(
     if not is_measured:
         return Plan(losses=losses)
     workers: int = joblib.effective_n_jobs(context.workers)
-    seconds: dict[tuple[str, str], float] = {}
-    for family in families:
-        own = [loss for loss in losses if loss in (FAMILIES[family.name].losses or LOSSES)]
-        seconds |= {(family.name, loss): value for loss, value in family.measure(own, prepared, options, context).items()}
+    is_free, seconds = options.losses is None and not options.full, dict[tuple[str, str], float]()
+    size = max(workers, len(_ALWAYS)) if is_free else len(losses)
+    for first in range(0, len(losses), size):
+        if wall_seconds(losses, seconds, workers) >= affordable:
+            break  # to measure more losses would take the time of those that are chosen
+        seconds |= _measured(losses[first : first + size], families, prepared, options, context)
     left = None if context.deadline is None else context.deadline - time.monotonic()
-    chosen = losses
-    if options.losses is None and not options.full:
-        chosen = _affordable(losses, seconds, workers, affordable if left is None else min(affordable, 0.9 * left))
+    affordable = affordable if left is None else min(affordable, 0.9 * left)
+    chosen = _affordable(losses, seconds, workers, affordable) if is_free else losses
     methods = sum(1 for _, loss in seconds if loss in chosen)
     total = wall_seconds(chosen, seconds, workers) + report_seconds(methods)
-    left_out = {loss: wall_seconds([loss], seconds, 1) / workers for loss in losses if loss not in chosen}
+    total = total if left is None else min(total, left)
+    left_out = {loss: wall_seconds([loss], seconds, 1) / workers for loss in losses if loss not in chosen}  # 0 if not measured
     lines = _lines(prepared, families, chosen, left_out, total, left, workers)
     return Plan(losses=chosen, left_out=left_out, seconds=seconds, total=time.monotonic() - start + total, lines=lines)
+
+
+def _measured(
+    losses: Sequence[str], families: "Sequence[Family]", prepared: "Prepared", options: "Options", context: "RunContext"
+) -> dict[tuple[str, str], float]:
+    """Return the seconds that losses take on one core, by family and loss."""
+    found: dict[tuple[str, str], float] = {}
+    for family in families:
+        own = [loss for loss in losses if loss in (FAMILIES[family.name].losses or LOSSES)]
+        found |= {(family.name, loss): value for loss, value in family.measure(own, prepared, options, context).items()}
+    return found
 
 
 def _affordable(
@@ -90,7 +103,8 @@ def _affordable(
     """Return the baseline, the method of interest, and of the others as many as fit, the first ones first."""
     chosen = [loss for loss in losses if loss in _ALWAYS] or list(losses[:1])
     for loss in losses:
-        if loss not in chosen and wall_seconds([*chosen, loss], seconds, workers) <= affordable:
+        is_measured = any(measured == loss for _, measured in seconds)
+        if loss not in chosen and is_measured and wall_seconds([*chosen, loss], seconds, workers) <= affordable:
             chosen.append(loss)
     return tuple(loss for loss in losses if loss in chosen)
 
@@ -147,8 +161,10 @@ def _lines(
         f"about {duration(total)} on {workers} {'core' if workers == 1 else 'cores'}",
     ]
     if left_out:
-        named = ", ".join(f"{LOSSES[loss].title} (+{duration(value)})" for loss, value in left_out.items())
+        named = ", ".join(
+            f"{LOSSES[loss].title} (+{duration(value)})" if value else LOSSES[loss].title for loss, value in left_out.items()
+        )
         lines.append(f"left out to keep it short: {named}; --full trains them, too")
-    if left is not None and total > left:
-        lines.append(f"{duration(left)} are left, so training is cut: fewer epochs, networks or rows; a longer --time-limit, or --full")
+    if left is not None and total >= left:
+        lines.append("training is cut to keep the time: fewer epochs, networks or rows; --full, or a longer --time-limit, cuts less")
     return tuple(lines)
