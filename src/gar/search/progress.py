@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple, TextIO
+from typing import NamedTuple, Self, TextIO
 
 import numpy as np
 
@@ -40,7 +40,7 @@ class EpochBoard:
         self.path = Path(self._folder.name) / "epochs"
         self._done = np.memmap(self.path, dtype=np.int32, mode="w+", shape=(max(chunks, 1),))
 
-    def __enter__(self) -> "EpochBoard":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -51,7 +51,7 @@ class EpochBoard:
         """Count a chunk as finished: the search itself counts its models from now on."""
         self._done[number] = -1
 
-    def state(self, sizes: Sequence[int]) -> EpochState:
+    def state(self, sizes: Sequence[float]) -> EpochState:
         """Return how far the chunks are that have begun and are not finished; ``sizes`` are their numbers of models."""
         done = np.array(self._done[: len(sizes)])
         running = done > 0

@@ -106,15 +106,16 @@ def _run(
             click.echo("\n".join(plan_problem(one, options, context, affordable=affordable).lines))
         return
     announce = None if quiet else lambda lines: click.echo("Plan: " + "\n      ".join(lines), err=True)
-    command = {"command": _command(), "affordable": affordable, "announce": announce}
     try:
-        report = compare_and_report(found, options, context, out=out, **command)
+        report = compare_and_report(found, options, context, out=out, command=_command(), affordable=affordable, announce=announce)
     except KeyboardInterrupt:
         click.echo(_interrupted(out), err=True)
         raise
     print_results(report.results)
     if report.is_late:
-        click.echo("The time limit was reached: some losses were trained for less than planned, or not at all; the notes say which.")
+        click.echo(
+            "The time limit was reached: some losses were trained for less than planned, or not at all; the notes say which."
+        )
     click.echo(f"Report: {report.page}")
     if report.model is not None:
         click.echo(f"Model:  {report.model} (use it: gar predict {shlex.quote(str(report.model))} DATA)")
@@ -143,7 +144,9 @@ def _interrupted(out: Path) -> str:
     kept = [path for pattern in ("loss-*/model.safetensors", "*/*.npz") for path in records.glob(pattern)]
     if not kept:
         return "Interrupted before any loss was finished: nothing is kept."
-    return f"Interrupted. What is finished is kept in {records}; the same command continues from there, without a report until then."
+    return (
+        f"Interrupted. What is finished is kept in {records}; the same command continues from there, without a report until then."
+    )
 
 
 def _built_in() -> "list[Source | str]":

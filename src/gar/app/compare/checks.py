@@ -74,8 +74,8 @@ def _repeated_rows(prepared: Prepared) -> Iterator[str]:
     count = int(np.isin(number[prepared.test], number[rest]).sum())
     if count > _REPEATED * len(prepared.test):
         yield (
-            f"{count:,} of {len(prepared.test):,} test rows stand in the training rows, too, with the same label: scores are better "
-            "than they will be on new rows. Remove duplicate rows."
+            f"{count:,} of {len(prepared.test):,} test rows stand in the training rows, too, with the same label: scores are "
+            "better than they will be on new rows. Remove duplicate rows."
         )
 
 
@@ -91,8 +91,8 @@ def _groups(prepared: Prepared) -> Iterator[str]:
             continue
         if _GROUP_NAME.search(column.name):
             yield (
-                f"Column {column.name!r} looks like persons, places or other groups ({count:,} of them). If you will predict for new "
-                f"ones, rows of one must not be in training and test alike: --group {shlex.quote(column.name)}"
+                f"Column {column.name!r} looks like persons, places or other groups ({count:,} of them). If you will predict for "
+                f"new ones, rows of one must not be in training and test alike: --group {shlex.quote(column.name)}"
             )
 
 
@@ -102,7 +102,7 @@ def _times(prepared: Prepared) -> Iterator[str]:
         is_date = isinstance(column, DateColumn)
         if (is_date or _TIME_NAME.match(column.name)) and len(np.unique(codes[np.isfinite(codes)])) >= _LEAST_GROUPS:
             yield (
-                f"Column {column.name!r} looks like time, and rows were split at random. If you will predict later rows, test on the "
-                f"last ones: --time {shlex.quote(column.name)}"
+                f"Column {column.name!r} looks like time, and rows were split at random. If you will predict later rows, test on "
+                f"the last ones: --time {shlex.quote(column.name)}"
             )
             return

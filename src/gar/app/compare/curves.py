@@ -81,7 +81,9 @@ def plan_curve(name: str, options: Options, context: RunContext) -> Plan:
         (NETWORKS, loss): measured_search(data, _models(loss, options), _settings(loss, options)) / workers for loss in losses
     }
     total = sum(seconds.values()) + report_seconds(len(losses))
-    lines = (f"{name}: networks with {', '.join(LOSSES[loss].title for loss in losses)}, {len(SEEDS)} seeds; about {duration(total)}",)
+    lines = (
+        f"{name}: networks with {', '.join(LOSSES[loss].title for loss in losses)}, {len(SEEDS)} seeds; about {duration(total)}",
+    )
     return Plan(losses=losses, seconds=seconds, total=total, lines=lines)
 
 

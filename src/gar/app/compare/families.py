@@ -1,4 +1,4 @@
-"""Kinds of models: each trains every loss on all folds and scores it on the test rows. They are listed in the registry's FAMILIES."""
+"""Kinds of models: each trains every loss on all folds and scores it on the test rows. The registry's FAMILIES lists them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol

@@ -41,7 +41,7 @@ _METHOD = TypeAdapter(Method)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class FitJob:
     """What a worker process needs to fit one loss."""
 
     loss: str
@@ -63,9 +63,7 @@ class Networks:
 
     name = NETWORKS
 
-    def measure(
-        self, losses: Sequence[str], prepared: Prepared, options: Options, context: RunContext
-    ) -> Mapping[str, float]:
+    def measure(self, losses: Sequence[str], prepared: Prepared, options: Options, context: RunContext) -> Mapping[str, float]:
         """Train a part of the rows for an epoch, and return the seconds that each loss takes on one core."""
         specs = registered(losses)
         jobs = [(loss, specs, self._arguments(loss, options), prepared) for loss in losses]
@@ -89,7 +87,7 @@ class Networks:
         with LossBoard(seconds) as board, context.worker_pool() as pool:
             workers = min(pool.size, len(missing))
             jobs = [
-                Job(
+                FitJob(
                     loss=loss,
                     specs=registered([loss]),
                     arguments={**self._arguments(loss, options), "n_jobs": context.workers if len(missing) == 1 else 1},
@@ -102,7 +100,7 @@ class Networks:
                 for index, loss in enumerate(missing)
             ]
             run = pool.run(_fit_numbered, enumerate(jobs), stop=lambda: False) if len(jobs) > 1 else map(_fit_numbered, (0,), jobs)
-            with loss_progress(context, board, missing) as line:
+            with loss_progress(context.labelled(f"{prepared.source.name}:"), board, missing) as line:
                 for index, found in run:
                     if isinstance(found, Finished) and not found.is_cut:
                         _write(context, keys[missing[index]], found)
@@ -172,11 +170,11 @@ def _register(specs: Mapping[str, LossSpec]) -> None:
         register(name, spec)
 
 
-def _fit_numbered(index: int, job: Job) -> tuple[int, Finished | LeftOut]:
+def _fit_numbered(index: int, job: FitJob) -> tuple[int, Finished | LeftOut]:
     return index, fit_loss(job)
 
 
-def fit_loss(job: Job) -> Finished | LeftOut:
+def fit_loss(job: FitJob) -> Finished | LeftOut:
     """Fit one loss on all folds and score it."""
     _register(job.specs)
     start, title = time.monotonic(), LOSSES[job.loss].title
@@ -198,7 +196,7 @@ def fit_loss(job: Job) -> Finished | LeftOut:
     return _scored(model, job, time.monotonic() - start, notes, is_cut)
 
 
-def _scored(model: GARRegressorCV, job: Job, seconds: float, notes: tuple[str, ...], is_cut: bool) -> Finished:
+def _scored(model: GARRegressorCV, job: FitJob, seconds: float, notes: tuple[str, ...], is_cut: bool) -> Finished:
     """Return an estimator as a method of the comparison, with its networks as a model."""
     prepared, spec, members = job.prepared, LOSSES[job.loss], fold_members(model)
     features, labels = prepared.source.features, prepared.source.labels
@@ -262,7 +260,7 @@ def _best_epoch(model: GARRegressorCV, fold: int, params: Mapping[str, Any], par
             continue
         own = (models.fold == fold) & (models.learning_rate == params["learning_rate"])
         own &= models.weight_decay == params["weight_decay"]
-        if parameter in params and models.parameter is not None:
+        if parameter is not None and parameter in params and models.parameter is not None:
             own &= models.parameter == params[parameter]
         if own.any():
             return int(history.best_epoch[np.flatnonzero(own)[0]]) + 1

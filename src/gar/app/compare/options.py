@@ -10,6 +10,7 @@ from gar.registry import BASELINE, FAMILIES, LOSSES, METHOD_OF_INTEREST, METRICS
 from gar.stack import Models, TrainSettings
 from gar.validation import check_choice
 
+
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """Choices of a comparison; None is the default of :class:`gar.GARRegressorCV`, or of the preset.

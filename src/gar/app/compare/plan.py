@@ -166,5 +166,7 @@ def _lines(
         )
         lines.append(f"left out to keep it short: {named}; --full trains them, too")
     if left is not None and total >= left:
-        lines.append("training is cut to keep the time: fewer epochs, networks or rows; --full, or a longer --time-limit, cuts less")
+        lines.append(
+            "training is cut to keep the time: fewer epochs, networks or rows; --full, or a longer --time-limit, cuts less"
+        )
     return tuple(lines)

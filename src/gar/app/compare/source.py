@@ -98,13 +98,13 @@ def source_of_frame(
     table = frame.to_pandas() if hasattr(frame, "to_pandas") else frame
     if not isinstance(table, pd.DataFrame):
         raise InputError(f"the table is of type {type(frame).__name__}; expected a DataFrame of pandas, or one with to_pandas()")
-    wanted = _columns(table, targets, "target")
+    wanted = named_columns(table, targets, "target")
     if not wanted:
         raise InputError(
             f"no target is given; say which columns to predict: --target COL; there are the columns {quoted(table.columns)}"
         )
-    grouped = [] if group is None else _columns(table, [group], "group")
-    timed, dropped = [] if time is None else _columns(table, [time], "time"), _columns(table, drop, "drop")
+    grouped = [] if group is None else named_columns(table, [group], "group")
+    timed, dropped = [] if time is None else named_columns(table, [time], "time"), named_columns(table, drop, "drop")
     if grouped and timed:
         raise InputError(f"group={group!r} and time={time!r} are two ways to split the rows; choose one")
     for column in [*wanted, *grouped, *timed]:
@@ -128,7 +128,7 @@ def source_of_frame(
     )
 
 
-def _columns(frame: pd.DataFrame, given: Iterable[str], option: str) -> list[str]:
+def named_columns(frame: pd.DataFrame, given: Iterable[str], option: str) -> list[str]:
     """Return column names as they are, or the parts between commas; a string alone is one name, or its parts."""
     names: list[str] = []
     for text in [given] if isinstance(given, str) or not isinstance(given, Iterable) else given:
@@ -180,7 +180,9 @@ def _times(frame: pd.DataFrame, columns: list[str]) -> np.ndarray:
         raise InputError(f"time {', '.join(columns)!r} is {len(columns)} columns; name one that holds dates or numbers")
     encoder = Encoder.infer(frame[columns])
     if encoder.categorical_columns:
-        raise InputError(f"time {columns[0]!r} holds text that is neither dates nor numbers; name a column by which rows are in order")
+        raise InputError(
+            f"time {columns[0]!r} holds text that is neither dates nor numbers; name a column by which rows are in order"
+        )
     values = encoder.codes(frame)[:, 0]
     if missing := int(np.isnan(values).sum()):
         raise InputError(f"time {columns[0]!r} is empty in {missing} rows; fill it, or remove these rows")
@@ -260,7 +262,7 @@ class Prepared:
     @property
     def digest(self) -> np.ndarray:
         """A number for each row, equal where all features are."""
-        return pd.util.hash_pandas_object(self.source.features, index=False).to_numpy()
+        return np.asarray(pd.util.hash_pandas_object(self.source.features, index=False))
 
     def about(self, loss: str, title: str, metric: str) -> dict[str, Any]:
         """Return what a saved model says about itself: among others, the range of each column of numbers in training."""

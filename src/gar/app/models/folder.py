@@ -197,7 +197,7 @@ def _restored_member(layout: Layout, encoder: Encoder, tensors: Mapping[str, Ten
     expected |= {f"{name}.{part.name}": (widths[name],) for name, kind in kinds.items() if kind for part in fields(kind)}
     expected |= {"columns": periodic[:1], "frequencies": periodic, "phases": periodic} if periodic[0] else {}
     _check_tensors(tensors, expected, widths["features"])
-    scalings = {name: kind and kind(*(tensors[f"{name}.{part.name}"] for part in fields(kind))) for name, kind in kinds.items()}
+    scalings = {name: None if kind is None else _scaling(name, kind, tensors) for name, kind in kinds.items()}
     features: Scaling | PeriodicFeatures | None = scalings["features"]
     if periodic[0]:
         assert isinstance(features, Scaling)
@@ -220,6 +220,10 @@ def _kind(name: str, tensors: Mapping[str, Tensor]) -> type[Scaling] | None:
     if f"{name}.center" not in tensors:
         return None
     return RobustScaling if f"{name}.knee" in tensors else BoundedScaling if f"{name}.low" in tensors else Scaling
+
+
+def _scaling(name: str, kind: type[Scaling], tensors: Mapping[str, Tensor]) -> Scaling:
+    return kind(*(tensors[f"{name}.{part.name}"] for part in fields(kind)))
 
 
 def _check_tensors(tensors: Mapping[str, Tensor], expected: Mapping[str, tuple[int, ...]], features: int) -> None:

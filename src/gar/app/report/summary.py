@@ -139,14 +139,18 @@ def verdict(problem: Problem) -> str:
     if method is None or method not in order:
         return f"{best}, on {table}; {INTEREST} was not compared."
     if rival is None:
-        return f"{printable(method.title)} reaches a {of} of {_mean_text(problem, method)} on {table}; nothing was compared with it."
+        return (
+            f"{printable(method.title)} reaches a {of} of {_mean_text(problem, method)} on {table}; nothing was compared with it."
+        )
     one = compare_methods(problem, problem.selected_by, rival)
     if one.is_clear and order[0] is method:
         return f"{INTEREST} wins on {table}: {best}, {_gain(problem, one.gain, rival)} ({_p_text(one)})."
     if one.is_clear:
         return f"{INTEREST} does not win on {table}: {best}; {_rank(problem, order, method)} ({_p_text(one)})."
     other = _rank(problem, order, method) if order[0] is not method else f"then {_named(problem, rival)}"
-    chance = f"the difference may be chance ({_p_text(one)})" if not math.isnan(one.p_corrected) else "there are too few folds to tell"
+    chance = (
+        f"the difference may be chance ({_p_text(one)})" if not math.isnan(one.p_corrected) else "there are too few folds to tell"
+    )
     return f"No clear winner on {table}: {best}; {other}; {chance}."
 
 
@@ -187,7 +191,9 @@ def unbeaten_reference(problem: Problem) -> Method | None:
     order = ranking(problem.methods, problem.selected_by)
     for reference in problem.references:
         metric = problem.selected_by if math.isfinite(score(reference, problem.selected_by).mean) else "mae"
-        if order and not compare_methods(problem, metric, reference, order[0]).gain > (0.0 if reference.loss == RIDGE else _LEARNED):
+        if order and not compare_methods(problem, metric, reference, order[0]).gain > (
+            0.0 if reference.loss == RIDGE else _LEARNED
+        ):
             return reference
     return None
 
@@ -301,7 +307,7 @@ def _effort(method: Method) -> list[TableCell]:
 
 
 def gain_table(problem: Problem) -> SortableTable | None:
-    """Return the gain of the method of interest of every family over its rivals, with both p-values; None if nothing was learned."""
+    """Return the gain of the method of interest of every family over its rivals, with p-values; None if nothing was learned."""
     metrics, methods = metrics_of(problem), methods_of_interest(problem)
     if unbeaten_reference(problem) is not None:
         return None
@@ -352,7 +358,9 @@ def overview(results: Results) -> Iterator[dict[str, Any]]:
         method = method_of_interest(problem)
         winner = f"{printable(order[0].title)} {score_texts(problem, order[0], metric)[0]}" if order else NOTHING
         rank = f"{order.index(method) + 1} of {len(order)}" if method in order else NOTHING
-        rivals = (baseline_of(problem, method), best_rival(problem, metric)) if unbeaten_reference(problem) is None else (None, None)
+        rivals = (
+            (baseline_of(problem, method), best_rival(problem, metric)) if unbeaten_reference(problem) is None else (None, None)
+        )
         cells = [gain_cell(problem, metric, rival) if method and rival else TableCell(NOTHING) for rival in rivals]
         yield {"title": printable(problem.title), "metric": METRICS[metric].title, "winner": winner, "rank": rank, "cells": cells}
 
