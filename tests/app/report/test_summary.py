@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import ttest_ind, ttest_rel
 
 from gar.app.report import Method, Results
-from gar.app.report.formatting import NOTHING
+from gar.app.report.formatting import NO_BREAK, NOTHING
 from gar.app.report.summary import (
     best_rival,
     compare_methods,
@@ -156,7 +156,7 @@ def test_what_is_saved_is_told_with_its_score() -> None:
     problem = make_problem({"gar": GOOD, "mae": FAIR}, saved="mae")
     assert saved_text(problem).startswith("Saved is MAE, the mean of the models of 4 folds: it was best on validation rows")
     scored = replace(problem, methods=[replace(one, ensemble={"mae": 0.9}) for one in problem.methods])
-    assert saved_text(scored).endswith("On the test rows it has MAE 0.900.")
+    assert saved_text(scored).endswith(f"On the test rows it has MAE{NO_BREAK}0.900.")
     assert saved_text(replace(problem, saved=None)) == ""
 
 

@@ -36,7 +36,7 @@ def warnings_on(prepared: Prepared) -> tuple[str, ...]:
     found = [*_few_rows(prepared), *_given_away(prepared), *_repeated_rows(prepared)]
     if prepared.source.groups is None and prepared.source.times is None:
         found += [*_groups(prepared), *_times(prepared)]
-    found += [note for note in prepared.notes if "left out" in note and "column" in note]
+    found += [f"{note[0].upper()}{note[1:]}" for note in prepared.notes if "left out" in note and "column" in note]
     return tuple(found)
 
 

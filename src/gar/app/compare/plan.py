@@ -31,7 +31,7 @@ class Plan:
         losses: in training order.
         left_out: losses that would take too long, with their seconds; 0 for one that was not measured.
         seconds: on one core, by family and loss; empty if nothing was measured.
-        total: seconds until the report is there; None if nothing was measured.
+        total: seconds from now until the report is there; None if nothing was measured.
         lines: the plan in words.
     """
 
@@ -65,7 +65,7 @@ def make_plan(
         is_measured: whether to measure at all.
         affordable: seconds for which losses are added.
     """
-    start, losses = time.monotonic(), options.losses_or(PAPER_LOSSES)
+    losses = options.losses_or(PAPER_LOSSES)
     if not is_measured:
         return Plan(losses=losses)
     workers: int = joblib.effective_n_jobs(context.workers)
@@ -83,7 +83,7 @@ def make_plan(
     total = total if left is None else min(total, left)
     left_out = {loss: wall_seconds([loss], seconds, 1) / workers for loss in losses if loss not in chosen}  # 0 if not measured
     lines = _lines(prepared, families, chosen, left_out, total, left, workers)
-    return Plan(losses=chosen, left_out=left_out, seconds=seconds, total=time.monotonic() - start + total, lines=lines)
+    return Plan(losses=chosen, left_out=left_out, seconds=seconds, total=total, lines=lines)
 
 
 def _measured(

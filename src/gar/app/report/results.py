@@ -170,7 +170,7 @@ class Problem(_ResultPart):
     plan: Sequence[str] = ()
     """What was planned, and what was left out to keep the time reasonable."""
     estimated_seconds: Number | None = None
-    """How long the plan took it to be until the report."""
+    """How long it would take from the plan to the report, by the plan."""
     truth: Truth | None = None
     saved: str | None = None
     """The method whose winners were saved as a model, if any."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gar.app.report.formatting import NOTHING, decimals, number, percent, printable, probability
+from gar.app.report.formatting import NO_BREAK, NOTHING, decimals, number, percent, printable, probability
 from gar.app.report.results import Method, ParameterScore, Problem, Results
 from gar.registry import BASELINE, LOSSES, METHOD_OF_INTEREST, METRICS
 from gar.statistics import Comparison, compare_scores
@@ -211,7 +211,9 @@ def saved_text(problem: Problem) -> str:
     method = next((one for one in problem.methods if one.name == problem.saved), None)
     if method is None:
         return ""
-    scores = [f"{METRICS[name].title} {_ensemble_text(problem, method, name)}" for name in METRICS if name in method.ensemble]
+    scores = [
+        f"{METRICS[name].title}{NO_BREAK}{_ensemble_text(problem, method, name)}" for name in METRICS if name in method.ensemble
+    ]
     reached = f" On the test rows it has {', '.join(scores)}." if scores else ""
     folds = len(method.scores.get(problem.selected_by, ()))
     mean = f", the mean of the models of {folds} folds" if folds > 1 else ""
@@ -228,7 +230,7 @@ def next_step(problem: Problem) -> str:
     outcome = _outcome(problem)
     if problem.warnings:
         return "First look at the warnings."
-    if outcome == "near":
+    if outcome == "near" and problem.truth is None:
         return "More rows decide it better; a longer run (--full) or other losses may help, too."
     if outcome in ("nothing", "linear"):
         return "Look for columns that say more about the target, or use the simpler model."
