@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _MINUTES = 9.0
 """Time limit of a comparison, unless one is given or everything is wanted."""
+_ONE_PROCESS_MINUTES = 0.5
+"""With a limit up to this, the start of worker processes would take more time than they save."""
 _DEMO_SECONDS = 40.0
 """Seconds up to which losses join the demonstration on a table."""
 
@@ -99,6 +101,8 @@ def _run(
     found = problems()
     minutes = time_limit or (None if options.full else _MINUTES)
     deadline = None if minutes is None else start + 60.0 * minutes
+    if workers == -1 and backend == "loky" and minutes is not None and minutes <= _ONE_PROCESS_MINUTES:
+        workers = 1
     context = RunContext(workers=workers, backend=backend, address=address, progress=not quiet, deadline=deadline)
     affordable = affordable or (60.0 * time_limit if time_limit else AFFORDABLE)
     if dry_run:

@@ -6,6 +6,7 @@ On a table: plan, train every loss on every fold, score the test rows, and keep 
 import datetime
 import os
 import platform
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -173,7 +174,8 @@ def _outcomes(
 ) -> Iterator[Finished | LeftOut]:
     """Yield the results of all families; each has a share of the time by what its losses take. Drawing needs some time, too."""
     if context.deadline is not None:
-        context = replace(context, deadline=context.deadline - report_seconds(len(plan.losses) * len(families)))
+        reserve = min(report_seconds(len(plan.losses) * len(families)), 0.3 * max(context.deadline - time.monotonic(), 0.0))
+        context = replace(context, deadline=context.deadline - reserve)
     left = [[loss for loss in plan.losses if loss in losses_of(family.name)] for family in families]
     for number, (family, losses) in enumerate(zip(families, left, strict=True)):
         needed = [sum(plan.seconds_of(one.name, own)) for one, own in zip(families[number:], left[number:], strict=True)]

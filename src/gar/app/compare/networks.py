@@ -34,8 +34,11 @@ _PILOT_ROWS = (LARGE_NETWORK_ROWS, 500)
 _ENCODING_FACTOR = 3.0
 """Time of all that a fit does besides training, in units of that of reading all cells as codes."""
 
-_LEAST_SECONDS = 0.5
-"""Time below which a fit is not begun."""
+_SHORT_SECONDS, _RUNGS = 0.7, 3
+"""A measurement below the first is made again, with more epochs; a fit has this many steps of successive halving."""
+
+_LEAST_SECONDS = 1.0
+"""Time that a fit gets at least, if there is any."""
 
 _METHOD = TypeAdapter(Method)
 
@@ -143,26 +146,35 @@ def time_share(seconds: Sequence[float], index: int, workers: int) -> float:
 
 
 def _measured(loss: str, specs: Mapping[str, LossSpec], arguments: Mapping[str, Any], prepared: Prepared) -> float:
-    """Return the estimated seconds of a fit, from one epoch of the networks of one fold on a sample of the rows."""
+    """Return the estimated seconds of a fit, from an epoch or two of the networks of one fold on a sample of the rows."""
     _register(specs)
     train, valid, _ = prepared.parts[0]
-    whole = GARRegressorCV(**arguments)
-    count = min(len(train), _PILOT_ROWS[0])
+    whole, count = GARRegressorCV(**arguments), min(len(train), _PILOT_ROWS[0])
     rows = np.concatenate([train[:count], valid[: _PILOT_ROWS[1]]])
-    small: dict[str, Any] = {"epochs": 2 if "pred" not in LOSSES[loss].inputs else 1, "n_finalists": None}
+    small: dict[str, Any] = {"n_finalists": None, "scoring": "mae", "cv": [(np.arange(count), np.arange(count, len(rows)))]}
     small |= {"batch_sizes": arguments.get("batch_sizes", (batch_size_for(len(train)),))}
     small |= {} if LOSSES[loss].parameter is None else {"learning_rates": whole.learning_rates[:1]}
-    pilot = GARRegressorCV(**{**arguments, **small, "cv": [(np.arange(count), np.arange(count, len(rows)))], "scoring": "mae"})
     features, labels = prepared.source.features.iloc[rows], prepared.source.labels[rows]
-    start = time.monotonic()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
+
+    def timed(epochs: int) -> tuple[float, int]:
+        pilot, start = GARRegressorCV(**{**arguments, **small, "epochs": epochs}), time.monotonic()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             pilot.fit(features, labels)
-        except InputError:  # such as constant labels in the sample; the fit itself says what is wrong
-            return 1.0
-    rate = (time.monotonic() - start) / pilot.planned_work(count, 1)
-    return rate * whole.planned_work(len(train), len(prepared.parts)) + _ENCODING_FACTOR * prepared.encoding_seconds
+        return time.monotonic() - start, pilot.planned_work(count, 1)
+
+    least = 2 if "pred" not in LOSSES[loss].inputs else 1  # the first half of two epochs trains an encoder
+    try:
+        seconds, work = timed(least)
+        overhead = 0.0
+        if seconds < _SHORT_SECONDS:  # then most of it is no training
+            (first, work), (second, more) = timed(least), timed(6 * least)
+            seconds = max(second - first, 0.1 * second) / (more - work) * work
+            overhead = max(first - seconds, 0.0)
+    except InputError:  # such as constant labels in the sample; the fit itself says what is wrong
+        return 1.0
+    training = seconds / work * whole.planned_work(len(train), len(prepared.parts))
+    return training + _RUNGS * overhead + _ENCODING_FACTOR * prepared.encoding_seconds
 
 
 def _register(specs: Mapping[str, LossSpec]) -> None:
@@ -179,12 +191,12 @@ def fit_loss(job: FitJob) -> Finished | LeftOut:
     _register(job.specs)
     start, title = time.monotonic(), LOSSES[job.loss].title
     limit = None if job.deadline is None else job.share * (job.deadline - time.time())
-    if limit is not None and limit < _LEAST_SECONDS:
+    if limit is not None and limit <= 0:
         return LeftOut(title, "the time limit was reached before it began; the same command continues", is_late=True)
     rows = np.sort(np.concatenate([job.prepared.parts[0][0], job.prepared.parts[0][1]]))
     splits = [(np.searchsorted(rows, train), np.searchsorted(rows, valid)) for train, valid, _ in job.prepared.parts]
     source = job.prepared.source
-    model = GARRegressorCV(**job.arguments, cv=splits, time_limit=limit, verbose=job.report)
+    model = GARRegressorCV(**job.arguments, cv=splits, time_limit=limit and max(limit, _LEAST_SECONDS), verbose=job.report)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
