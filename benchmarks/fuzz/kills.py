@@ -15,6 +15,7 @@ from typing import NamedTuple
 from benchmarks.fuzz import Attempt
 from benchmarks.fuzz.children import living
 from gar.app.models import load_model
+from gar.errors import InputError
 from gar.search.records import DamagedError, from_bytes
 
 KILLS = 10
@@ -97,7 +98,7 @@ def outcome(out: Path) -> str:
     from sklearn.datasets import load_diabetes
 
     results = json.loads((out / "results.json").read_text())
-    for method in (method for problem in results["problems"] for method in problem["methods"]):
+    for method in (method for problem in results["problems"] for method in (*problem["methods"], *problem["references"])):
         method["seconds"] = 0.0
     frame = load_diabetes(as_frame=True).data
     predictions = load_model(out / "model").predict(frame).tobytes().hex()
@@ -109,7 +110,9 @@ def records_are_whole(out: Path) -> bool:
     try:
         for path in out.glob("records/*/*.npz"):
             from_bytes(path.read_bytes())
-    except DamagedError:
+        for path in out.glob("records/loss-*/model.safetensors"):
+            load_model(path.parent)
+    except (DamagedError, InputError):
         return False
     return not list(out.glob("records/*/*.corrupt"))
 

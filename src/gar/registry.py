@@ -313,7 +313,7 @@ NETWORKS = "mlp"
 _TREE_LOSSES = ("mae", "mse", "huber", "gar")
 
 _FAMILIES: dict[str, FamilySpec] = {
-    NETWORKS: FamilySpec(title="Networks", module="gar.app.compare.families:Networks"),
+    NETWORKS: FamilySpec(title="Networks", module="gar.app.compare.networks:Networks"),
     "xgboost": FamilySpec(
         title="XGBoost", module="gar.boosting.xgboost:XGBoost", losses=_TREE_LOSSES, dash=(0, (2.5, 0.8)), marker="s"
     ),

@@ -13,8 +13,9 @@ import torch
 from safetensors.torch import load
 
 from benchmarks.fuzz.crafting import crafted
-from gar import __version__
+from gar import GARRegressorCV, __version__
 from gar.app.compare import compare_table, source_of_frame
+from gar.app.compare.networks import fold_members
 from gar.app.models import TableModel, load_model
 from gar.app.models.file import UNSIGNED, description_text, to_bytes
 from gar.errors import InputError
@@ -111,11 +112,11 @@ def test_an_edited_description_is_noticed(saved: Path) -> None:
 
 @pytest.mark.parametrize(
     ("found", "remedy"),
-    [(99, "update gar"), (5, "update gar"), (2, "save it anew with 'gar compare'"), ("new", "save it anew with 'gar compare'")],
+    [(99, "update gar"), (6, "update gar"), (4, "save it anew with 'gar compare'"), ("new", "save it anew with 'gar compare'")],
 )
 def test_another_format_says_what_to_do(saved: Path, found: object, remedy: str) -> None:
     change(saved, "format", value=found)
-    with pytest.raises(InputError, match=f"has format {found!r}, and gar {re.escape(__version__)} reads format 4; {remedy}"):
+    with pytest.raises(InputError, match=f"has format {found!r}, and gar {re.escape(__version__)} reads format 5; {remedy}"):
         load_model(saved)
 
 
@@ -125,6 +126,8 @@ def test_a_model_of_an_earlier_version_says_what_to_do(tmp_path: Path) -> None:
         load_model(tmp_path)
 
 
+NETWORK = ("members", 0, 0, "network")
+"""Where the architecture of the first networks is described."""
 NUMBERS, WORDS = 0, 1
 """Columns of the example: age, and sex."""
 
@@ -138,16 +141,18 @@ NUMBERS, WORDS = 0, 1
         (("targets",), ["one"], "layers of .* 1 targets"),
         (("targets",), [], "are missing"),
         (("targets", 0), 7, "should be a valid string"),
-        (("network",), {"sizes": [12, 16, 8, 1]}, "layers of"),
-        (("network",), {"sizes": [12]}, "layers of"),
-        (("network",), {"sizes": []}, "layers of"),
-        (("network", "sizes", 1), 64, "shapes"),
-        (("network", "sizes", 1), -16, "layers of"),
-        (("network", "sizes", 1), 10**30, "shapes"),
-        (("network", "sizes", 1), 1e999, "sizes"),
-        (("network", "sizes"), "big", "sizes"),
-        (("network", "activation"), "magic", "'elu' or 'silu'"),
-        (("network", "spell"), "magic", "spell"),
+        ((*NETWORK,), {"sizes": [12, 16, 8, 1]}, "layers of"),
+        ((*NETWORK,), {"sizes": [12]}, "layers of"),
+        ((*NETWORK,), {"sizes": []}, "layers of"),
+        ((*NETWORK, "sizes", 1), 64, "shapes"),
+        ((*NETWORK, "sizes", 1), -16, "layers of"),
+        ((*NETWORK, "sizes", 1), 10**30, "shapes"),
+        ((*NETWORK, "sizes", 1), 1e999, "sizes"),
+        ((*NETWORK, "sizes"), "big", "sizes"),
+        ((*NETWORK, "activation"), "magic", "'elu' or 'silu'"),
+        ((*NETWORK, "spell"), "magic", "spell"),
+        (("members",), [], "networks of 0 folds for 5 encoders"),
+        (("members", 0), [], "networks of 5 folds for 5 encoders"),
         (("encoders",), [], "are missing"),
         (("encoders", 0), {}, "columns Field required"),
         (("encoders", 0, "columns"), [], "expected one or more of different names"),
@@ -182,8 +187,8 @@ def test_what_is_no_model_is_refused(saved: Path, content: bytes) -> None:
 def test_other_weights_are_refused(saved: Path, change_of: str) -> None:
     content = (saved / "model.safetensors").read_bytes()
     tensors = load(content)
-    weights = tensors.pop("networks")
-    tensors["spell" if change_of == "name" else "networks"] = {
+    weights = tensors.pop("0.0.networks")
+    tensors["0.0.spell" if change_of == "name" else "0.0.networks"] = {
         "shape": weights[:, :-16].contiguous(),
         "value": weights.clone().fill_(torch.nan),
         "type": weights.int(),
@@ -192,7 +197,42 @@ def test_other_weights_are_refused(saved: Path, change_of: str) -> None:
     text = description_text(content)
     checksum = json.loads(text)["sha256"]
     (saved / "model.safetensors").write_bytes(to_bytes(text.replace(checksum, UNSIGNED), tensors))
-    with pytest.raises(InputError, match=r"shapes|not finite numbers"):
+    with pytest.raises(InputError, match=r"shapes|not finite numbers|KeyError"):
+        load_model(saved)
+
+
+@pytest.fixture(scope="module", params=["periodic", "piecewise"])
+def expanded(request: pytest.FixtureRequest) -> TableModel:
+    frame = diabetes()[["age", "bp"]]
+    model = GARRegressorCV(encoding=request.param, epochs=1, cv=2, random_state=0).fit(frame, diabetes()["target"])
+    members = fold_members(model)
+    return TableModel(members=members, encoders=[own[0].encoder for own in members], targets=["target"])
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("columns", torch.tensor([99]), "none of 2 features"),
+        ("columns", torch.tensor([-1]), "none of 2 features"),
+        ("slopes", torch.zeros(0, 3), "expanded features without columns"),
+        ("offsets", torch.zeros(1, 1), "shapes"),
+        ("labels.low", torch.full((1,), torch.inf), "not finite numbers"),
+    ],
+)
+def test_other_expanded_features_are_refused(
+    expanded: TableModel, tmp_path: Path, name: str, value: torch.Tensor, message: str
+) -> None:
+    saved = tmp_path / "model"
+    expanded.save(saved)
+    assert np.array_equal(load_model(saved).predict(diabetes()), expanded.predict(diabetes()))
+    content = (saved / "model.safetensors").read_bytes()
+    tensors, text = load(content), description_text(content)
+    (key,) = [one for one in tensors if one.endswith(f".{name}")][:1]
+    whole = tensors[key]
+    tensors[key] = value.expand_as(whole).to(whole.dtype).contiguous() if name == "columns" else value
+    checksum = json.loads(text)["sha256"]
+    (saved / "model.safetensors").write_bytes(to_bytes(text.replace(checksum, UNSIGNED), tensors))
+    with pytest.raises(InputError, match=message):
         load_model(saved)
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from gar.app.models import TableModel, finish_output, load_model, replacing_output
 from gar.errors import InputError
-from gar.stack import Layout, Scaling, StackedMLP
+from gar.estimators.base import Member
+from gar.stack import Layout, StackedMLP
 from gar.stack.network import initial_weights
 from tests.encoding.test_encoder import fitted, mixed
 
@@ -17,9 +18,8 @@ from tests.encoding.test_encoder import fitted, mixed
 def model_of(target: str) -> TableModel:
     encoder = fitted(mixed())
     layout = Layout((len(encoder.feature_names), 1))
-    no_scaling: list[Scaling | None] = [None]
-    weights = StackedMLP(layout, initial_weights(layout, [1]))
-    return TableModel(networks=weights, encoders=[encoder], targets=[target], features=no_scaling, labels=no_scaling)
+    networks = StackedMLP(layout, initial_weights(layout, [1]))
+    return TableModel(members=[[Member(networks, encoder, None, None)]], encoders=[encoder], targets=[target])
 
 
 def write(folder: Path, name: str, *, with_model: bool = True) -> None:

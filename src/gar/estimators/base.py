@@ -107,6 +107,16 @@ def predictions(networks: StackedMLP, features: Scaling | ExpandedFeatures | Non
     return scaled if labels is None else labels.undo(scaled)
 
 
+def mean_prediction(members: Sequence[Member], codes: np.ndarray) -> np.ndarray:
+    """Return the mean prediction ``(rows, targets)`` of all networks, for codes of a table, from :meth:`Encoder.codes`."""
+    total = torch.zeros(len(codes), members[0].networks.layout.sizes[-1], dtype=torch.float64)
+    for encoder, own in groupby(members, key=lambda member: member.encoder):  # folds may share an encoder
+        x = torch.tensor(encoder.encode(codes))
+        for member in own:
+            total += member.predict(x).sum(0)
+    return (total / sum(len(member.networks) for member in members)).numpy()
+
+
 class NetworkRegressor(VersionedPickle, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Predicts with the mean of one network or several, which may differ in architecture and in their scaling of the table."""
 
@@ -150,13 +160,7 @@ class NetworkRegressor(VersionedPickle, RegressorMixin, BaseEstimator):  # type:
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
         """Return predictions in the units of the labels, ``(rows,)`` or ``(rows, targets)`` as in ``fit``."""
         check_is_fitted(self, "members_")
-        codes = self.encoder_.codes(checked_table(self, X, reset=False))
-        total = torch.zeros(len(codes), self.n_outputs_, dtype=torch.float64)
-        for encoder, members in groupby(self.members_, key=lambda member: member.encoder):  # folds may share an encoder
-            x = torch.tensor(encoder.encode(codes))
-            for member in members:
-                total += member.predict(x).sum(0)
-        mean: np.ndarray = (total / sum(len(member.networks) for member in self.members_)).numpy()
+        mean = mean_prediction(self.members_, self.encoder_.codes(checked_table(self, X, reset=False)))
         return mean[:, 0] if self._is_flat else mean
 
     def __sklearn_tags__(self) -> Any:

@@ -1,7 +1,7 @@
 """Successive halving: candidates, rungs in which they are trained, and what a time limit leaves for the finalists."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -200,6 +200,26 @@ class Budget(NamedTuple):
         return ", ".join(
             f"{own} of {full} {name}" for name, own, full in zip(self._fields, self, planned, strict=True) if own < full
         )
+
+
+class WorkMeter:
+    """Reports the share of a search that is done, by the rows that its networks pass over.
+
+    Args:
+        report: called with the share about every second; True shows progress lines instead, False shows nothing.
+        total: rows that all networks of the search are planned to pass over.
+    """
+
+    def __init__(self, report: Callable[[float], None] | bool, total: float) -> None:
+        self._report, self._total, self._done = report, max(total, 1.0), 0.0
+
+    def part(self, rows: float) -> Callable[[float], None] | bool:
+        """Begin a stack whose networks pass over this many rows; return what its search reports to."""
+        start, self._done = self._done, self._done + rows
+        report = self._report
+        if not callable(report):
+            return bool(report)
+        return lambda share: report(min(1.0, (start + share * rows) / self._total))
 
 
 class TimeLimit:

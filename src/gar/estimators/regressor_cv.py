@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import product
 from numbers import Integral
@@ -23,6 +23,7 @@ from gar.estimators.halving import (
     Rung,
     Tables,
     TimeLimit,
+    WorkMeter,
     with_at_most,
 )
 from gar.estimators.presets import (
@@ -98,7 +99,7 @@ class GARRegressorCV(NetworkRegressor):
         schedule: of the learning rate: ``"cosine"``, ``"multistep"`` or ``"constant"``.
         loss_options: further arguments of the loss, for all networks alike.
         n_jobs: processes to train with; -1 is one per core. It changes no result, unless a time limit cuts training.
-        verbose: show a progress line.
+        verbose: show progress lines; or a function that is called about every second with the share of the search that is done.
         random_state: an integer makes a fit repeatable.
         device: ``"auto"`` uses a GPU if there is one.
 
@@ -147,7 +148,7 @@ class GARRegressorCV(NetworkRegressor):
         schedule: str = ESTIMATOR_PRESET["schedule"],
         loss_options: Mapping[str, Any] | None = None,
         n_jobs: int | None = None,
-        verbose: bool = False,
+        verbose: bool | Callable[[float], None] = False,
         random_state: Any = None,
         device: str = "auto",
     ) -> None:
@@ -200,13 +201,30 @@ class GARRegressorCV(NetworkRegressor):
         data, encoders = self._stack_data(rows, self._splits(rows, groups, seed))
         self.scoring_ = self._supported_scoring(data)
         tables = self._encode(data, seed)
+        self._meter = WorkMeter(self.verbose, self.planned_work(train_rows(data), len(data.folds)))
         rungs = self._halve(tables, limit, seed, device)
         best = self._set_results(rungs, tables)
         members = self._members(rungs, tables, encoders)
         if self.refit == "best":
             members = self._refit(best, rungs, rows, limit, seed, device) or members
         self._set_members(members)
+        del self._meter
         return self
+
+    def planned_work(self, rows: int, folds: int) -> int:
+        """Return how many rows all networks of a search pass over, epochs counted, without a time limit.
+
+        Args:
+            rows: training rows of a fold.
+            folds: number of folds.
+        """
+        candidates, small = len(self._candidates(self._encodings)), min(rows, SMALL_ROWS)
+        planned = self._planned(rows, rows, folds)
+        if self._is_whole_grid(candidates, planned):
+            return planned._replace(finalists=candidates).cost
+        others = min(folds - 1, 1) if planned.rows > SMALL_ROWS else folds - 1
+        promoted = max(planned.finalists, candidates // _CANDIDATE_FACTOR)
+        return self._trial_epochs(small) * small * (candidates + promoted * others) + planned.cost
 
     def _check_arguments(self) -> None:
         check_choice(self.refit, ("mean", "best"), "refit")
@@ -275,9 +293,12 @@ class GARRegressorCV(NetworkRegressor):
 
     def _encode(self, data: StackData, seed: int) -> Tables:
         """Return the table in every encoding to try."""
+        return {name: encode_features(data, name, seed=seed) for name in self._encodings}
+
+    @property
+    def _encodings(self) -> tuple[str | None, ...]:
         encoding = self._hyperparameters["encoding"]
-        tried = ENCODINGS if encoding == "auto" else (encoding,)
-        return {name: encode_features(data, name, seed=seed) for name in tried}
+        return ENCODINGS if encoding == "auto" else (encoding,)
 
     @property
     def _hyperparameters(self) -> Mapping[str, Any]:
@@ -286,15 +307,16 @@ class GARRegressorCV(NetworkRegressor):
 
     def _halve(self, tables: Tables, limit: TimeLimit, seed: int, device: torch.device) -> list[Rung]:
         """Train the candidates by successive halving; the last rung has the finalists."""
-        candidates, planned = self._candidates(tables), self._planned(tables)
+        table, candidates = next(iter(tables.values())), self._candidates(tables)
+        planned = self._planned(train_rows(table), max(len(fold.train) for fold in table.folds), len(table.folds))
         folds = range(planned.folds)
-        if self.preset is not None or self.n_finalists is None or len(candidates) <= planned.finalists:
+        if self._is_whole_grid(len(candidates), planned):
             everything = with_at_most(tables, planned.rows, VALIDATION_ROWS, seed)
             return [self._train(everything, candidates, folds, planned.epochs, limit.deadline, seed, device)]
         small = with_at_most(tables, SMALL_ROWS, TRIAL_VALIDATION_ROWS, seed)
-        epochs = -(-self._epochs(train_rows(next(iter(small.values())))) // _EPOCH_FACTOR)
+        epochs = self._trial_epochs(train_rows(next(iter(small.values()))))
         trial = partial(self._train, small, epochs=epochs, deadline=limit.trial_deadline, seed=seed, device=device)
-        first = int(np.argmax([len(fold.train) for fold in next(iter(tables.values())).folds]))
+        first = int(np.argmax([len(fold.train) for fold in table.folds]))
         rungs = [trial(candidates, [first])]
         others = [fold for fold in folds if fold != first]
         if planned.rows > SMALL_ROWS:  # one more fold has validation rows enough
@@ -309,16 +331,17 @@ class GARRegressorCV(NetworkRegressor):
         self._warn_of_cuts(planned, budget, last)
         return [*rungs, last]
 
-    def _planned(self, tables: Tables) -> Budget:
-        """Return what is trained at the end of a search, if there is time."""
-        table = next(iter(tables.values()))
-        rows = train_rows(table)
-        return Budget(
-            epochs=self._epochs(rows),
-            finalists=finalists_for(rows) if self.n_finalists == "auto" else int(self.n_finalists or 0),
-            folds=len(table.folds),
-            rows=max(len(fold.train) for fold in table.folds),
-        )
+    def _planned(self, rows: int, most_rows: int, folds: int) -> Budget:
+        """Return what is trained at the end of a search, if there is time, for training rows of the smallest and largest fold."""
+        finalists = finalists_for(rows) if self.n_finalists == "auto" else int(self.n_finalists or 0)
+        return Budget(epochs=self._epochs(rows), finalists=finalists, folds=folds, rows=most_rows)
+
+    def _is_whole_grid(self, candidates: int, planned: Budget) -> bool:
+        """Return True if all candidates are trained for all epochs."""
+        return self.preset is not None or self.n_finalists is None or candidates <= planned.finalists
+
+    def _trial_epochs(self, rows: int) -> int:
+        return -(-self._epochs(rows) // _EPOCH_FACTOR)
 
     def _epochs(self, rows: int) -> int:
         epochs = self._hyperparameters["epochs"]
@@ -399,9 +422,8 @@ class GARRegressorCV(NetworkRegressor):
             parameter=None if parameters[0] is None else np.tile(parameters, len(folds)),
         )
         label = f"{encoding or 'plain'} features, {rows:,} rows"
-        context = RunContext(
-            workers=1 if self.n_jobs is None else self.n_jobs, progress=self.verbose, label=label, deadline=deadline
-        )
+        progress = self._meter.part(len(models) * settings.epochs * rows)
+        context = RunContext(workers=1 if self.n_jobs is None else self.n_jobs, progress=progress, label=label, deadline=deadline)
         return models, search(data, models, settings, context=context, device=device)
 
     def _set_results(self, rungs: list[Rung], tables: Tables) -> Candidate:

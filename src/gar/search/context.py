@@ -36,7 +36,7 @@ class RunContext:
         workers: number of processes; -1 is one per core, 1 is this process alone.
         backend: ``"loky"``, ``"dask"``, ``"ray"`` or another backend of joblib; None is joblib's current one, by default loky.
         address: address of a running cluster of Dask or Ray.
-        progress: whether to show a progress line on stderr.
+        progress: whether to show a progress line on stderr; or a function, called every second with the share that is done.
         label: text before the progress line.
         deadline: when to stop, on the clock of ``time.monotonic``; None is never.
     """
@@ -45,7 +45,7 @@ class RunContext:
     workers: int = 1
     backend: str | None = None
     address: str | None = None
-    progress: bool = False
+    progress: bool | Callable[[float], None] = False
     label: str = ""
     deadline: float | None = None
 
@@ -80,6 +80,11 @@ class RunContext:
         """Return the same context with another text before the progress line."""
         return replace(self, label=label)
 
+    def with_share(self, share: float) -> "RunContext":
+        """Return the same context with a deadline after this share of the time that is left."""
+        now = time.monotonic()
+        return self if self.deadline is None else replace(self, deadline=now + share * (self.deadline - now))
+
     def wall_clock_deadline(self) -> float | None:
         """Return the deadline on the clock of ``time.time``, for worker processes; None is never."""
         return None if self.deadline is None else time.time() + self.deadline - time.monotonic()
@@ -88,8 +93,8 @@ class RunContext:
         self, total: int, done: int, metric: str, running: Callable[[], EpochState] | None = None
     ) -> "closing[Progress]":
         """Show a progress line, if wanted, until the context ends; ``running`` tells how far unfinished models are."""
-        stream = sys.stderr if self.progress else None
-        return closing(Progress(stream, total, done, metric, label=self.label, running=running))
+        stream, report = sys.stderr if self.progress is True else None, self.progress if callable(self.progress) else None
+        return closing(Progress(stream, total, done, metric, label=self.label, running=running, report=report))
 
     def stopwatch(self, key: str) -> "closing[Stopwatch]":
         """Count the seconds of a search in a file beside its records; a continued search counts on from its earlier part."""

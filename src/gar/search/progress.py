@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple, TextIO
+from typing import NamedTuple, Self, TextIO
 
 import numpy as np
 
@@ -40,7 +40,7 @@ class EpochBoard:
         self.path = Path(self._folder.name) / "epochs"
         self._done = np.memmap(self.path, dtype=np.int32, mode="w+", shape=(max(chunks, 1),))
 
-    def __enter__(self) -> "EpochBoard":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -51,7 +51,7 @@ class EpochBoard:
         """Count a chunk as finished: the search itself counts its models from now on."""
         self._done[number] = -1
 
-    def state(self, sizes: Sequence[int]) -> EpochState:
+    def state(self, sizes: Sequence[float]) -> EpochState:
         """Return how far the chunks are that have begun and are not finished; ``sizes`` are their numbers of models."""
         done = np.array(self._done[: len(sizes)])
         running = done > 0
@@ -78,6 +78,7 @@ class Progress:
         label: text before the line.
         clock: returns the time in seconds.
         running: returns how far the unfinished models are.
+        report: called every second with the share of the work that is done; None reports it to nobody.
     """
 
     def __init__(
@@ -90,7 +91,9 @@ class Progress:
         label: str = "",
         clock: Callable[[], float] = time.monotonic,
         running: Callable[[], EpochState] | None = None,
+        report: Callable[[float], None] | None = None,
     ) -> None:
+        self._report = report
         self._stream, self._total, self._known, self._done, self._metric = stream, total, done, done, metric
         self._label, self._clock, self._start = f"{label} " if label else "", clock, clock()
         self._running = running or (lambda: EpochState(0.0, 0, 0))
@@ -98,7 +101,7 @@ class Progress:
         self._best = math.nan
         self._is_terminal = stream is not None and stream.isatty()
         self._lock, self._closed = threading.Lock(), threading.Event()
-        if stream is not None:
+        if stream is not None or report is not None:
             threading.Thread(target=self._refresh, daemon=True).start()
 
     def update(self, models: int, best: float) -> None:
@@ -113,6 +116,12 @@ class Progress:
         """Show the last state, and end the line."""
         self._closed.set()
         self._show(end="\n")
+        self._tell()
+
+    @property
+    def share(self) -> float:
+        """Return the share of the work that is done, epochs of unfinished models included."""
+        return min(1.0, (self._done + self._running().models) / max(self._total, 1))
 
     def line(self) -> str:
         """Return the line as it is now."""
@@ -120,25 +129,33 @@ class Progress:
         done = self._done + running.models
         seconds = (now if running.models else self._last_update) - self._start
         rate = (done - self._known) / max(seconds, 1e-9)
-        filled = int(_BAR_WIDTH * done) // max(self._total, 1)
-        bar = "#" * filled + "-" * (_BAR_WIDTH - filled)
-        parts = [f"{self._label}[{bar}] {self._done}/{self._total} models"]
+        parts = [f"{self._label}[{self._bar(done / max(self._total, 1))}] {self._done}/{self._total} models"]
         parts += [f"epoch {running.epoch}/{running.epochs}"] if running.epoch else [f"{rate:.3g}/s"]
-        parts.append(_duration(now - self._start))
+        parts.append(duration(now - self._start))
         if rate > 0 and self._done < self._total:
             left = (self._total - done) / rate - (now - self._start - seconds)
-            parts.append(f"{_duration(max(left, 0.0))} left")
+            parts.append(f"{duration(max(left, 0.0))} left")
         if not math.isnan(self._best):
             parts.append(f"best validation {self._metric} {self._best:.4g}")
         return ", ".join(parts)
+
+    @staticmethod
+    def _bar(share: float) -> str:
+        filled = int(_BAR_WIDTH * share)
+        return "#" * filled + "-" * (_BAR_WIDTH - filled)
 
     def _is_time_to_log(self) -> bool:
         return self._clock() - self._last_shown >= _LOG_SECONDS
 
     def _refresh(self) -> None:
         while not self._closed.wait(_REFRESH_SECONDS):
+            self._tell()
             if self._is_terminal or self._is_time_to_log():
                 self._show(unless_closed=True)
+
+    def _tell(self) -> None:
+        if self._report is not None:
+            self._report(self.share)
 
     def _show(self, *, end: str | None = None, unless_closed: bool = False) -> None:
         if self._stream is None:
@@ -161,7 +178,8 @@ def best_score(metrics: np.ndarray, metric: str) -> float:
     return float(values.max() if METRICS[metric].larger_is_better else values.min())
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Return minutes and seconds, such as ``1:05``; longer times have hours, too."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

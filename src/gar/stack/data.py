@@ -122,7 +122,8 @@ class StackData:
         np.fmin.at(low, group, labels)
         np.fmax.at(high, group, labels)
         differs: np.ndarray = np.any(low < high, axis=1)
-        return rows[differs[group]]
+        found: np.ndarray = rows[differs[group]]
+        return found
 
     def has_different_labels(self, rows: np.ndarray) -> bool:
         """Return True if any target has two different labels among these rows."""

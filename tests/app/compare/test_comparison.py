@@ -1,17 +1,20 @@
 """A whole comparison on a real table: what is reported is what the search found, and what its folder holds."""
 
 import json
+import time
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from safetensors.torch import save
 
-from gar import metrics
+from gar import GARRegressorCV, metrics
 from gar.app.compare import (
     Compared,
     NothingFinishedError,
@@ -20,14 +23,15 @@ from gar.app.compare import (
     compare_and_report,
     compare_curve,
     compare_table,
+    plan_problem,
     source_of_frame,
 )
 from gar.app.compare.source import prepare
 from gar.app.models import TableModel, load_model
 from gar.app.report.results import Results
 from gar.errors import InputError
-from gar.registry import LOSSES, METRICS
-from gar.search import RunContext, search, select
+from gar.registry import LOSSES, METRICS, PAPER_LOSSES
+from gar.search import RecordWarning, RunContext, search, select
 from tests.app.compare.example import QUICK, compared, diabetes
 
 
@@ -36,17 +40,50 @@ def found() -> Compared:
     return compared()
 
 
-def test_scores_are_those_of_the_winners_by_validation(found: Compared) -> None:
-    """A search of its own gives the same scores."""
+PAPER = replace(QUICK, preset="paper", folds=3, learning_rates=(1e-3, 1e-4))
+
+
+@pytest.fixture(scope="module")
+def paper() -> Compared:
+    return compared(PAPER)
+
+
+def test_a_row_of_networks_is_the_estimator_on_the_same_folds(found: Compared) -> None:
+    """The estimator, called by hand, predicts the same; its folds' networks have the scores of the table."""
     prepared = prepare(source_of_frame(diabetes(), targets=["target"], drop=["clinic", "double"]), QUICK)
-    models = QUICK.models("gar")
-    settings = QUICK.settings("gar", features=prepared.data.x.shape[1], train_rows=min(len(part[0]) for part in prepared.parts))
-    history = search(prepared.data, models, settings)
+    x, y, test = prepared.source.features, prepared.source.labels[:, 0], prepared.test
+    rest = np.setdiff1d(np.arange(len(y)), test)
+    cv = [(np.searchsorted(rest, train), np.searchsorted(rest, valid)) for train, valid, _ in prepared.parts]
+    chosen: dict[str, Any] = {
+        "epochs": 6,
+        "learning_rates": (2e-2, 3e-3),
+        "weight_decays": (1e-3,),
+        "hidden_sizes": (16, 8),
+        "batch_sizes": (64,),
+    }
+    model = GARRegressorCV("gar", cv=cv, random_state=123, **chosen).fit(x.iloc[rest], y[rest])
     method = next(method for method in found.problem.methods if method.name == "gar")
+    assert method.predictions is not None
+    assert method.predictions.predicted[0] == pytest.approx(model.predict(x.iloc[test]).tolist())
+    assert method.ensemble["mae"] == pytest.approx(np.abs(model.predict(x.iloc[test]) - y[test]).mean())
+    assert method.ensemble["r2"] == pytest.approx(model.score(x.iloc[test], y[test]))
+    assert {(one.fold, one.learning_rate, one.parameter) for one in method.chosen} == {
+        (fold, params["learning_rate"], params["alpha"]) for fold, own in enumerate(model.fold_params_) for params in own
+    }
+    assert all(1 <= choice.epoch <= 6 for choice in method.chosen)
+
+
+def test_scores_of_the_papers_preset_are_those_of_the_winners_by_validation(paper: Compared) -> None:
+    """A search of its own gives the same scores."""
+    prepared = prepare(source_of_frame(diabetes(), targets=["target"], drop=["clinic", "double"]), PAPER)
+    data, models = prepared.folds[0], PAPER.models("gar", 3)
+    settings = PAPER.settings("gar", features=data.x.shape[1], train_rows=min(len(part[0]) for part in prepared.parts))
+    history = search(data, models, settings)
+    method = next(method for method in paper.problem.methods if method.name == "gar")
     for metric in METRICS:
         assert list(method.scores[metric]) == select(history, models, metric).of("test", metric).tolist()
     best = select(history, models, "mae")
-    assert [choice.epoch for choice in method.chosen] == best.epoch.tolist()
+    assert [choice.epoch for choice in method.chosen] == (best.epoch + 1).tolist()
     assert [choice.parameter for choice in method.chosen] == models.parameter[best.model].tolist()  # type: ignore[index]
     assert method.learning["mae"] == pytest.approx(history.of("valid", "mae")[best.model].mean(0).tolist())
 
@@ -66,8 +103,8 @@ def test_a_fold_predicts_what_was_measured(found: Compared) -> None:
     assert method.predictions.true[0] == labels[:, 0].tolist()
 
 
-def test_components_are_those_of_the_validation_rows(found: Compared) -> None:
-    for method in found.problem.methods:
+def test_components_are_those_of_the_validation_rows(paper: Compared) -> None:
+    for method in paper.problem.methods:
         assert set(method.components) == {"mae", "diff", "diffnorm"}
         assert all(len(values) == QUICK.epochs for values in method.components.values())
         correlation = [1 - value for value in method.components["diffnorm"]]
@@ -80,20 +117,21 @@ def test_the_problem_is_described(found: Compared) -> None:
     assert [method.name for method in problem.methods] == ["mae", "rnc", "gar"]
     assert problem.saved in LOSSES
     assert any("bmi" in note for note in problem.notes)
-    assert problem.settings["network"] == [12, 16, 8, 1]
+    assert problem.settings["hidden_sizes"] == [16, 8]
+    assert [method.title for method in problem.references] == ["Constant (median)", "Linear (ridge)"]
     json.dumps(problem.settings, allow_nan=False)
 
 
 def test_every_loss_has_as_many_models() -> None:
-    counts = {name: len(Options().models(name)) for name in LOSSES}
-    assert set(counts.values()) == {60}
+    counts = {name: len(Options(preset="paper").models(name, 5)) for name in LOSSES}
+    assert set(counts.values()) == {225}
 
 
-def test_sensitivity_holds_the_parameter(found: Compared) -> None:
-    by_name = {method.name: method for method in found.problem.methods}
+def test_sensitivity_holds_the_parameter(paper: Compared) -> None:
+    by_name = {method.name: method for method in paper.problem.methods}
     assert [score.value for score in by_name["gar"].sensitivity] == [0.1, 1.0, 10.0]
     assert not by_name["mae"].sensitivity
-    only = compared(replace(QUICK, losses=("gar",), parameters={"gar": (1.0,)})).problem.methods[0]
+    only = compared(replace(PAPER, losses=("gar",), parameters={"gar": (1.0,)})).problem.methods[0]
     assert dict(only.scores) == dict(by_name["gar"].sensitivity[1].scores)
 
 
@@ -120,7 +158,7 @@ def test_rows_without_labels_are_left_out() -> None:
 
 def test_groups_are_kept_together() -> None:
     found = compared(replace(QUICK, losses=("mae",), folds=3), group="clinic", drop=["double"])
-    assert found.problem.settings["groups"] == "kept together"
+    assert found.problem.settings["split"] == "whole groups"
     assert len(found.problem.methods[0].scores["mae"]) == 3
 
 
@@ -129,8 +167,8 @@ def test_the_papers_preset() -> None:
     settings = options.settings("gar", features=8, train_rows=300)
     assert (settings.optimizer, settings.batch_size, settings.drop_last) == ("sgd", 256, True)
     assert settings.hidden_sizes == (16, 32, 16, 8)
-    assert len(options.models("gar")) == 5 * 45
-    assert prepare(source_of_frame(diabetes(), targets=["target"]), options).data.folds[0].labels is None
+    assert len(options.models("gar", 5)) == 5 * 45
+    assert prepare(source_of_frame(diabetes(), targets=["target"]), options).folds[0].folds[0].labels is None
 
 
 def test_nothing_is_reported_if_every_loss_diverges() -> None:
@@ -139,39 +177,121 @@ def test_nothing_is_reported_if_every_loss_diverges() -> None:
         compared(wild)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Asked(RunContext):
-    """A context whose deadline has passed once it was asked more than ``most`` times."""
-
-    most: int
-    asked: list[int] = field(default_factory=list)
-
-    def is_late(self) -> bool:
-        self.asked.append(1)
-        return len(self.asked) > self.most
-
-
 def test_losses_that_were_finished_in_time_are_reported(found: Compared, tmp_path: Path) -> None:
-    """The clock is looked at before a loss and after each of its chunks; here they are two, since folds have two sizes."""
+    """Two losses are in the records; no time is left for the third."""
     source = source_of_frame(diabetes(), targets=["target"], drop=["clinic", "double"])
-    part = compare_table(source, QUICK, Asked(workers=1, records=tmp_path, most=6))
+    compare_table(source, replace(QUICK, losses=("mae", "gar")), RunContext(workers=1, records=tmp_path))
+    part = compare_table(source, QUICK, RunContext(workers=1, records=tmp_path, deadline=0.0))
     assert part.is_late
     assert [method.name for method in part.problem.methods] == ["mae", "gar"]
     assert part.problem.methods[0].scores == found.problem.methods[0].scores
-    assert part.problem.notes[-1].startswith("The time limit was reached before these were finished: RNC.")
-    with pytest.raises(NothingFinishedError, match="The time limit was reached before these were finished: MAE, GAR, RNC"):
+    assert part.problem.notes[-1] == "RNC was left out: the time limit was reached before it began; the same command continues"
+    with pytest.raises(NothingFinishedError, match=r"MAE was left out: the time limit .* GAR was left out: .* RNC was left out"):
         compare_table(source, QUICK, RunContext(workers=1, deadline=0.0))
+
+
+def test_a_time_limit_trains_less_and_says_what_was_left_out() -> None:
+    source = source_of_frame(diabetes(), targets=["target"], drop=["clinic", "double"])
+    start = time.monotonic()
+    part = compare_table(source, Options(losses=("mae", "gar")), RunContext(workers=1, deadline=start + 7.0))
+    assert time.monotonic() - start < 9.0
+    assert part.is_late
+    assert [method.name for method in part.problem.methods] == ["mae", "gar"]
+    assert any(note.startswith("MAE: ") and " of " in note for note in part.problem.notes)
+
+
+def test_the_plan_chooses_what_is_affordable() -> None:
+    """The baseline and GAR are always trained; of the others those that fit."""
+    source = source_of_frame(diabetes(), targets=["target"], drop=["clinic", "double"])
+    nothing = plan_problem(source, Options(epochs=6), RunContext(), affordable=0.01)
+    assert nothing.losses == ("mae", "gar")
+    assert set(nothing.left_out) == set(PAPER_LOSSES) - {"mae", "gar"}
+    assert any(line.startswith("left out to keep it short: MSE") for line in nothing.lines)
+    everything = plan_problem(source, Options(epochs=1), RunContext(), affordable=1e6)
+    assert set(everything.losses) == set(PAPER_LOSSES)
+    assert everything.total is not None
+    assert sum(everything.seconds.values()) < everything.total
+    named = plan_problem(source, Options(epochs=1, losses=("conr", "mae")), RunContext(), affordable=0.01)
+    assert named.losses == ("mae", "conr")
+
+
+def test_rows_are_split_in_order_of_time() -> None:
+    frame = diabetes().assign(day=pd.date_range("2020-01-01", periods=442).astype(str)[np.random.default_rng(0).permutation(442)])
+    source = source_of_frame(frame, targets=["target"], drop=["clinic", "double"], time="day")
+    prepared = prepare(source, QUICK)
+    days = frame["day"].to_numpy()
+    for train, valid, test in prepared.parts:
+        assert days[test].min() > max(days[train].max(), days[valid].max())
+        assert set(days[valid]).isdisjoint(days[train])
+        assert not any(days[valid].min() < day < days[valid].max() for day in days[train])
+    assert len(prepared.test) == 442 - round(0.8 * 442)
+    found = compare_table(source, replace(QUICK, losses=("mae",), epochs=1), RunContext())
+    assert found.problem.settings["split"] == "the last in time"
+    assert not any("--time" in warning for warning in found.problem.warnings)
+    with pytest.raises(InputError, match="time 'sex' holds text that is neither dates nor numbers"):
+        source_of_frame(frame, targets=["target"], time="sex")
+    with pytest.raises(InputError, match="two ways to split the rows; choose one"):
+        source_of_frame(frame, targets=["target"], time="day", group="clinic")
+
+
+def test_a_table_is_looked_at_before_it_is_trusted() -> None:
+    """A copy of the label, rows that occur twice, persons, dates and few rows: each is a warning, and a good table has none."""
+    frame = diabetes().drop(columns=["clinic", "double"])
+    quick = replace(QUICK, losses=("mae",), epochs=1, folds=2)
+
+    def warned(table: pd.DataFrame) -> str:
+        return "\n".join(compare_table(source_of_frame(table, targets=["target"]), quick, RunContext()).problem.warnings)
+
+    assert warned(frame) == ""
+    assert "Column 'copy' gives 'target' away" in warned(frame.assign(copy=np.exp(frame["target"] / 100)))
+    assert "test rows stand in the training rows, too" in warned(pd.concat([frame, frame.iloc[::2]]))
+    assert "Column 'patient_id' looks like persons" in warned(frame.assign(patient_id=np.arange(len(frame)) // 4))
+    dated = frame.assign(seen=pd.date_range("2020-01-01", periods=len(frame)).astype(str))
+    assert "Column 'seen' looks like time" in warned(dated)
+    assert "only 30 rows, 6 of them for the test" in warned(frame.iloc[:30])
+    assert warned(frame.assign(same=1)).startswith("Left out, since all rows have the same value")
+
+
+def test_references_are_a_constant_and_a_linear_model(found: Compared) -> None:
+    constant, linear = found.problem.references
+    prepared = prepare(source_of_frame(diabetes(), targets=["target"], drop=["clinic", "double"]), QUICK)
+    labels = prepared.source.labels[:, 0]
+    expected = [np.abs(labels[test] - np.median(labels[train])).mean() for train, _, test in prepared.parts]
+    assert list(constant.scores["mae"]) == pytest.approx(expected)
+    assert np.mean(linear.scores["mae"]) < 0.8 * np.mean(constant.scores["mae"])
+    assert np.mean(linear.scores["r2"]) > 0.4
+
+
+def test_a_large_table_has_three_random_splits() -> None:
+    frame = pd.DataFrame({"x": np.sin(np.arange(25_000)), "z": np.cos(np.arange(25_000)), "y": np.sin(2.0 * np.arange(25_000))})
+    parts = prepare(source_of_frame(frame, targets=["y"]), Options()).parts
+    assert [(len(train), len(valid), len(test)) for train, valid, test in parts] == [(18_000, 2000, 5000)] * 3
+    assert len(prepare(source_of_frame(frame, targets=["y"]), Options(folds=5)).parts) == 5
 
 
 def test_records_change_nothing_and_are_used(tmp_path: Path, found: Compared, monkeypatch: pytest.MonkeyPatch) -> None:
     source = source_of_frame(diabetes(), targets=["target"], drop=["clinic", "double"])
     run = RunContext(workers=1, records=tmp_path)
     first = compare_table(source, QUICK, run)
-    monkeypatch.setattr("gar.search.grid.train_chunk", lambda *_: pytest.fail("trained again"))
-    again = compare_table(source, QUICK, run)
+    with monkeypatch.context() as patch:
+        patch.setattr("gar.search.grid.train_chunk", lambda *_: pytest.fail("trained again"))
+        again = compare_table(source, QUICK, run)
     for one, other, plain in zip(first.problem.methods, again.problem.methods, found.problem.methods, strict=True):
         assert one.scores == other.scores == plain.scores
-        assert other.seconds >= one.seconds > 0
+        assert other.seconds == one.seconds > 0
+    assert again.model is not None
+    assert found.model is not None
+    assert np.array_equal(again.model.predict(diabetes()), found.model.predict(diabetes()))
+    (damaged, *_) = tmp_path.glob("loss-*/model.safetensors")
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    with pytest.warns(RecordWarning, match="cannot be used .*; its loss is trained again"):
+        third = compare_table(source, QUICK, run)
+    assert [one.scores for one in third.problem.methods] == [one.scores for one in first.problem.methods]
+
+
+def test_workers_change_nothing(found: Compared) -> None:
+    two = compared(context=RunContext(workers=2))
+    assert [one.scores for one in two.problem.methods] == [one.scores for one in found.problem.methods]
 
 
 @pytest.mark.parametrize(

@@ -147,3 +147,42 @@ def test_compare_takes_delimiter_and_encoding_for_files_alone() -> None:
         result = CliRunner().invoke(compare, [*data, "--delimiter", ";"])
         assert result.exit_code == 2
         assert expected in result.stderr
+
+
+def test_columns_are_kept_beside_the_predictions(grades: Path) -> None:
+    plain = predicted(grades, "grade,code,x\n1,01,0.5\n3,02,0.25\n")
+    kept = predicted(grades, "id,grade,code,x\nn7,1,01,0.5\nn8,3,02,0.25\n", "--keep", "id,grade")
+    assert kept.stdout.splitlines()[0] == "id,grade,y"
+    assert [line.split(",")[2] for line in numbers(kept)] == numbers(plain)
+    assert [line.split(",")[0] for line in numbers(kept)] == ["n7", "n8"]
+    (grades.parent / "new.csv").write_text("id,grade,code,x,y\na,1,01,0.5,1\n")
+    for wanted, answer in (("ident", "keep 'ident' is not a column of the table"), ("y", "the predictions are called 'y'")):
+        result = CliRunner().invoke(predict, [str(grades), str(grades.parent / "new.csv"), "--keep", wanted])
+        assert answer in str(result.exception)
+
+
+def test_rows_with_labels_are_scored(grades: Path) -> None:
+    result = predicted(grades, "grade,code,x,y\n1,01,0.5,3\n3,02,0.25,\nK,0A,0,5\n")
+    values = np.array(numbers(result), dtype=float)
+    expected = np.abs(values[[0, 2]] - [3, 5]).mean()
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(f"Note: 2 rows have a label of 'y': MAE {expected:.3g}")
+    assert predicted(grades, "grade,code,x,y\n1,01,0.5,many\n").stderr == ""
+
+
+def test_rows_outside_of_training_are_counted(grades: Path) -> None:
+    result = predicted(grades, "grade,code,x\n1,01,0.5\n1,01,7\n1,01,-9\n")
+    assert result.stderr.splitlines() == [
+        "Note: 2 of 3 rows lie outside of what the model was trained on, most by 'x' (2): their predictions are extrapolations"
+    ]
+
+
+def test_an_absent_column_is_filled_on_request(grades: Path) -> None:
+    blank = predicted(grades, "grade,code,x\n1,,0.5\n")
+    assert numbers(predicted(grades, "grade,x\n1,0.5\n", "--fill", "code")) == numbers(blank)
+    assert numbers(predicted(grades, "grade,code,x\n1,,0.5\n", "--fill", "code")) == numbers(blank)
+    (grades.parent / "new.csv").write_text("grade,x\n1,0.5\n")
+    without = CliRunner().invoke(predict, [str(grades), str(grades.parent / "new.csv")])
+    assert "the table lacks 'code'" in str(without.exception)
+    wrong = CliRunner().invoke(predict, [str(grades), str(grades.parent / "new.csv"), "--fill", "cod"])
+    assert "fill 'cod' is not a column of the table; did you mean 'code'?" in str(wrong.exception)

@@ -59,13 +59,13 @@ def test_every_family_has_its_rows(found: Compared) -> None:
     assert [method.models for method in found.problem.methods[2:]] == [2 * 2 * 2 * 3, 2 * 2 * 2] * 2  # three seeds, one alpha
     assert found.problem.settings["tree_depths"] == [3, 6]
     assert found.problem.settings["xgboost"] == f"version {xgboost.__version__}"
-    assert found.problem.settings["network"][1:] == [16, 8, 1]
+    assert found.problem.settings["hidden_sizes"] == [16, 8]
     json.dumps(found.problem.settings, allow_nan=False)
 
 
 def own_training(library: str, chosen: Any, x: np.ndarray, y: np.ndarray, test: np.ndarray) -> np.ndarray:
     """Train the same trees with the library's own loop and parameter names."""
-    rounds, objective = chosen.epoch + 1, GARObjective(alpha=chosen.parameter)
+    rounds, objective = chosen.epoch, GARObjective(alpha=chosen.parameter)
     if library == "xgboost":
         params = {"max_depth": chosen.depth, "eta": chosen.learning_rate, "min_child_weight": 5, "subsample": 0.8, "seed": 123}
         params |= {"base_score": 0, "nthread": 1, "disable_default_eval_metric": 1, "seed_per_iteration": True}
@@ -80,7 +80,7 @@ def own_training(library: str, chosen: Any, x: np.ndarray, y: np.ndarray, test: 
 @BOTH
 def test_scores_are_those_of_the_librarys_own_training(found: Compared, library: str) -> None:
     method = method_of(found, f"gar-{library}")
-    data = prepare(diabetes_source(), TREES).data
+    data = prepare(diabetes_source(), TREES).folds[0]
     x, y = data.x.numpy(), data.y[:, 0].numpy()
     for fold, chosen, score in zip(data.folds, method.chosen, method.scores["mae"], strict=True):
         assert fold.labels is not None
@@ -92,11 +92,11 @@ def test_scores_are_those_of_the_librarys_own_training(found: Compared, library:
 
 @BOTH
 def test_rounds_end_when_validation_does_not_improve(library: Any) -> None:
-    data = prepare(diabetes_source(), TREES).data
+    data = prepare(diabetes_source(), TREES).folds[0]
     settings = TreeSearchSettings(loss="gar", monitor="pearson", rounds=200, patience=10)
     models = TreeGrid.of(folds=1, seeds=(1,), depths=(3,), rates=(0.1, 0.3), parameters=(1.0,))
-    history = search_trees(data, models, tree_library(library), settings)
-    assert history is not None
+    history, is_complete = search_trees(data, models, tree_library(library), settings)
+    assert is_complete
     valid = history.of("valid", "pearson")
     for row in valid:
         length = int(np.isfinite(row).sum())
@@ -223,29 +223,28 @@ def test_records_are_used_and_damaged_ones_put_aside(tmp_path: Path, monkeypatch
 def test_time_is_up_between_fits(tmp_path: Path) -> None:
     source = diabetes_source()
     options = replace(TREES, losses=("gar",), families=("lightgbm",))
-    with pytest.raises(NothingFinishedError, match=r"The time limit was reached before these were finished: GAR \(LightGBM\)"):
+    with pytest.raises(NothingFinishedError, match=r"GAR \(LightGBM\) was left out: the time limit was reached before it"):
         compare_table(source, options, RunContext(workers=1, records=tmp_path, deadline=0.0))
-    data = prepare(source, options).data
+    data = prepare(source, options).folds[0]
     lightgbm, settings = tree_library("lightgbm"), TreeSearchSettings(loss="mse", monitor="mae", rounds=5)
     models = TreeGrid.of(folds=2, seeds=(1,), depths=(2,), rates=(0.1,), parameters=None)
     answers = iter([False, True])
     context = StoppedContext(records=tmp_path, stop=lambda: next(answers))
-    assert search_trees(data, models, lightgbm, settings, context=context) is None
-    whole = search_trees(data, models, lightgbm, settings)
-    gone_on = search_trees(data, models, lightgbm, settings, context=RunContext(records=tmp_path))
-    assert whole is not None
-    assert gone_on is not None
+    part, is_complete = search_trees(data, models, lightgbm, settings, context=context)
+    assert not is_complete
+    assert np.isfinite(part.metrics[:, 0, 0, 0]).tolist() == [True, False]
+    whole, _ = search_trees(data, models, lightgbm, settings)
+    gone_on, is_complete = search_trees(data, models, lightgbm, settings, context=RunContext(records=tmp_path))
+    assert is_complete
     np.testing.assert_array_equal(gone_on.metrics, whole.metrics)
 
 
 def test_workers_change_nothing() -> None:
-    data = prepare(diabetes_source(), TREES).data
+    data = prepare(diabetes_source(), TREES).folds[0]
     xgboost, settings = tree_library("xgboost"), TreeSearchSettings(loss="huber", monitor="mae", rounds=5)
     models = TreeGrid.of(folds=2, seeds=(1,), depths=(2,), rates=(0.1,), parameters=(0.5, 2.0))
-    one = search_trees(data, models, xgboost, settings)
-    two = search_trees(data, models, xgboost, settings, context=RunContext(workers=2))
-    assert one is not None
-    assert two is not None
+    one, _ = search_trees(data, models, xgboost, settings)
+    two, _ = search_trees(data, models, xgboost, settings, context=RunContext(workers=2))
     np.testing.assert_array_equal(one.metrics, two.metrics)
 
 
@@ -260,7 +259,7 @@ def test_losses_of_networks_are_left_out_in_one_line(found: Compared) -> None:
 
 def test_groups_are_kept_together() -> None:
     found = compared(replace(TREES, losses=("mse",), families=("lightgbm",), parameters={}), group="clinic", drop=["double"])
-    assert found.problem.settings["groups"] == "kept together"
+    assert found.problem.settings["split"] == "whole groups"
     assert len(found.problem.methods[0].scores["mae"]) == 2
 
 
@@ -274,8 +273,7 @@ def test_a_fold_without_differences_is_a_failed_fit(library: Any) -> None:
     number, fitted = fit(7, to_shared(data), models, job)
     assert (number, fitted.metrics.shape) == (7, (1, 0, 2, 5))
     assert "labels are constant" in fitted.reasons[0]
-    history = search_trees(data, models, *job)
-    assert history is not None
+    history, _ = search_trees(data, models, *job)
     assert history.failed_epoch.tolist() == [0]
     with pytest.raises(InputError, match="no trees of fold 0 could be trained: labels are constant"):
         select(history, models, "mae")
@@ -303,7 +301,7 @@ def test_leaves_are_smaller_for_small_tables() -> None:
 def test_the_key_of_records_takes_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     """Library, its version, every setting, the size of leaves and the data: each makes another search of it."""
     library, settings = tree_library("lightgbm"), TreeSearchSettings(loss="mse", monitor="mae")
-    large, small = (prepare(source_of_frame(linear(rows), targets=["y"]), TREES).data for rows in (400, 60))
+    large, small = (prepare(source_of_frame(linear(rows), targets=["y"]), TREES).folds[0] for rows in (400, 60))
     keys = [
         tree_key(large, library, settings),
         tree_key(small, library, settings),

@@ -3,10 +3,12 @@
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from gar.app.report import Results, write_report
 from tests.app.report.browser import Browser
 
 pytestmark = pytest.mark.xdist_group("report")
@@ -181,6 +183,43 @@ def test_the_data_can_be_saved(opened: Browser, tmp_path: Path, page: Path) -> N
     saved = tmp_path / "results.json"
     assert json.loads(saved.read_text()) == json.loads((page.parent / "results.json").read_text())
     opened.requests[:] = [url for url in opened.requests if not url.startswith("blob:")]
+
+
+@pytest.fixture(scope="module")
+def long_page(results: Results, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page with warnings, references, and more rows in its table than are shown at first."""
+    problem = results.problems[0]
+    more = [
+        replace(one, loss=f"own_{number}", title=f"Own {number}") for number, one in enumerate([*problem.methods, *problem.methods])
+    ]
+    reference = replace(problem.methods[0], loss="ridge", family="reference", title="Linear (ridge)", scores={"mae": [900.0] * 3})
+    methods = [replace(one, ensemble={"mae": 1.5, "r2": 0.5}) for one in (*problem.methods, *more[:7])]
+    warned = replace(problem, methods=methods, references=[reference], warnings=["Column 'copy' gives it away."], saved="gar")
+    return write_report(replace(results, problems=[warned]), tmp_path_factory.mktemp("long"))
+
+
+def test_a_long_table_shows_ten_rows_until_all_are_wanted(browser: Browser, long_page: Path) -> None:
+    browser.open(long_page)
+    shown = "[...document.querySelectorAll('table.scores tbody tr')].filter(row => row.getClientRects().length).length"
+    assert browser.run(shown) == 10
+    browser.click("table.scores thead th:nth-child(1) button")
+    assert browser.run(shown) == 10
+    browser.click("[data-all]")
+    assert browser.run(shown) == 13
+    assert browser.run("document.getElementById('status').textContent") == "All rows are shown"
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_warnings_and_what_is_saved_stand_before_the_numbers(browser: Browser, long_page: Path, width: int) -> None:
+    browser.open(long_page, width=width)
+    top = "document.querySelector('{}').getBoundingClientRect().top"
+    tops = [browser.run(top.format(selector)) for selector in ("h1", "p.saved", ".warnings", "table.scores")]
+    assert tops == sorted(tops)
+    assert "gives it away" in browser.run("document.querySelector('.warnings').innerText")
+    assert "Saved is GAR" in browser.run("document.querySelector('p.saved').innerText")
+    assert browser.run("document.querySelector('td.saved').innerText").startswith("1.5")
+    assert browser.run("document.documentElement.scrollWidth") <= width
+    assert browser.run("document.querySelectorAll('tr.reference').length") == 1
 
 
 def test_strange_names_run_nothing(browser: Browser, hostile_page: Path) -> None:

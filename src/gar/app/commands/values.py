@@ -116,22 +116,25 @@ def comparison_options(command: F) -> F:
     """Add the options that ``gar compare`` and ``gar demo`` share."""
     numbers, count = CommaList(float, "numbers"), click.IntRange(min=1)
     trees = "Networks (mlp), and boosted trees (xgboost, lightgbm) with mae, mse, huber and gar."
-    rates = "Learning rates to try [default: 0.02,0.005; curves 0.01,0.003]."
-    limit = "Minutes after which the report is written with what is finished."
+    rates = "Learning rates to try [default: 0.02,0.01,0.005; curves 0.01,0.003]."
+    limit = "Minutes until the report is there; training is cut to keep it [default: 9; none with --full]."
+    losses = "Losses to compare [default: of the paper's nine as many as take a few minutes]."
     plugin = "Python module that registers losses of your own on import."
     return several(
-        option("--losses", type=CommaList(str, "losses", LOSSES), help="Losses to compare [default: the paper's nine]."),
+        option("--losses", type=CommaList(str, "losses", LOSSES), help=losses),
+        option("--full", is_flag=True, help="All nine losses of the paper, whole tables and no time limit."),
+        option("--dry-run", is_flag=True, help="Show the plan with an estimate of the time, and train nothing."),
         option("--plugin", "plugins", multiple=True, metavar="MODULE", help=plugin),
         option("--models", "families", type=CommaList(str, "models", FAMILIES), default=NETWORKS, help=trees),
         option("--parameters", type=Grid(), multiple=True, help="Values to try of a loss's parameter: gar=0.1,1,10."),
         option("--metric", type=click.Choice(list(METRICS)), default="mae", help="Validation metric that selects winners."),
         option("--preset", type=click.Choice(["paper"]), help="The paper's preset: SGD, its grids and networks, raw labels."),
-        option("--epochs", type=count, help="Passes over the training rows [default: 100; curves 300]."),
-        option("--batch-size", type=count, help="Rows of a mini-batch [default: 32; curves 128]."),
-        option("--hidden-sizes", type=Widths(), help="Widths of hidden layers, or 'paper' [default: 128,128]."),
+        option("--epochs", type=count, help="Passes over the training rows [default: 60, fewer for large tables; curves 300]."),
+        option("--batch-size", type=count, help="Rows of a mini-batch [default: 32, more for large tables; curves 128]."),
+        option("--hidden-sizes", type=Widths(), help="Widths of hidden layers, or 'paper' [default: 64 or 128, three times]."),
         option("--learning-rates", type=numbers, help=rates),
-        option("--weight-decays", type=numbers, help="Weight decays to try [default: 0.1,0.001; curves 0]."),
-        option("--folds", type=click.IntRange(min=2), default=5, help="Number of cross-validation folds."),
+        option("--weight-decays", type=numbers, help="Weight decays to try [default: 0.1,0.01; curves 0]."),
+        option("--folds", type=click.IntRange(min=2), help="Cross-validation folds [default: 5; above 20,000 rows 3 splits]."),
         option("--seed", type=click.IntRange(min=0), default=123, help="Random seed of splits and networks."),
         option("--workers", type=int, default=-1, help="Number of processes; -1 is one per core."),
         backend_options,

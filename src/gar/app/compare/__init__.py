@@ -4,7 +4,7 @@
 for several problems with a report.
 """
 
-from gar.app.compare.comparison import DEFAULT, Report, compare_and_report, compare_table, problem_named
+from gar.app.compare.comparison import DEFAULT, Report, compare_and_report, compare_table, plan_problem, problem_named
 from gar.app.compare.curves import CURVES, compare_curve
 from gar.app.compare.families import Compared, NothingFinishedError
 from gar.app.compare.options import Options
@@ -22,6 +22,7 @@ __all__ = [
     "compare_curve",
     "compare_table",
     "data_set_names",
+    "plan_problem",
     "problem_named",
     "source_of_data_set",
     "source_of_file",

@@ -1,41 +1,37 @@
 """A whole comparison: all chosen losses and kinds of models on every problem, then the best model and the report in one folder.
 
-On a table: train, select winners by validation rows, retrain them, score the test rows.
+On a table: plan, train every loss on every fold, score the test rows, and keep the best by validation rows.
 """
 
 import datetime
-from collections.abc import Sequence
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from gar import __version__
-from gar.app.compare.curves import CURVES, compare_curve
-from gar.app.compare.families import (
-    Compared,
-    Family,
-    NothingFinishedError,
-    Trial,
-    Winners,
-    load_families,
-    losses_of,
-    method_title,
-    scored_method,
-    selections_of,
-)
+from gar.app.compare.checks import warnings_on
+from gar.app.compare.curves import CURVES, compare_curve, plan_curve
+from gar.app.compare.families import Compared, Family, Finished, LeftOut, NothingFinishedError, load_families, losses_of
 from gar.app.compare.options import Options
+from gar.app.compare.plan import AFFORDABLE, Plan, make_plan, report_seconds
+from gar.app.compare.references import reference_methods
 from gar.app.compare.source import DIABETES, Prepared, Source, prepare, source_of_data_set
 from gar.app.models import replacing_output
 from gar.app.report.results import Method, Problem, Results
 from gar.errors import InputError
-from gar.registry import LOSSES, METRICS, PAPER_LOSSES, LossSpec, register, registered
-from gar.search import RunContext, Selection, parallel_backend
+from gar.registry import LOSSES, PAPER_LOSSES
+from gar.search import RunContext, parallel_backend
 
 DEFAULT = (DIABETES, *CURVES)
 """Problems of a comparison without a table: one that scikit-learn brings along, and the paper's curves. Nothing is downloaded."""
+
+
+Announce = Callable[[Sequence[str]], None]
+"""Shows the lines of a plan."""
 
 
 class Report(NamedTuple):
@@ -57,7 +53,14 @@ def problem_named(name: str, *, group: str | None = None) -> Source | str:
 
 
 def compare_and_report(
-    problems: Sequence[Source | str], options: Options, context: RunContext, *, out: Path, command: str
+    problems: Sequence[Source | str],
+    options: Options,
+    context: RunContext,
+    *,
+    out: Path,
+    command: str,
+    affordable: float = AFFORDABLE,
+    announce: Announce | None = None,
 ) -> Report:
     """Compare on all problems and write everything into a folder.
 
@@ -69,16 +72,19 @@ def compare_and_report(
             continues. A model of an earlier comparison is replaced, or removed if this one has none. Report and model are always
             those of one comparison, also when several write to one folder or one is killed.
         command: the command line, for the report.
+        affordable: seconds on a table up to which losses are added, if none are named.
+        announce: called with the plan of each problem, in words, before it is trained; None makes no estimate without need.
     """
     with parallel_backend(context.backend, address=context.address, workers=context.workers):
         context = replace(context, records=out / "records", backend=None, address=None)  # the open backend, once for all searches
         context.start_workers()
-        found, is_late = _compare_all(problems, options, context)
+        found, is_late = _compare_all(problems, options, context, affordable, announce)
     results = Results(
         command=command,
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         gar=__version__,
         problems=[one.problem for one in found],
+        machine=_machine(),
     )
     from gar.app.report.page import write_report  # draws with matplotlib, which takes a second to import
 
@@ -90,28 +96,47 @@ def compare_and_report(
     return Report(results, out / page.name, None if model is None else out / "model", is_late)
 
 
-def _compare_all(problems: Sequence[Source | str], options: Options, context: RunContext) -> tuple[list[Compared], bool]:
+def _machine() -> dict[str, str]:
+    """Return what computes, for the reader of results."""
+    import torch
+
+    versions = {"python": platform.python_version(), "torch": torch.__version__}
+    return {"system": platform.system(), "processor": platform.machine(), "cores": str(os.cpu_count()), **versions}
+
+
+def _compare_all(
+    problems: Sequence[Source | str], options: Options, context: RunContext, affordable: float, announce: Announce | None
+) -> tuple[list[Compared], bool]:
     """Return the results of problems on which anything was finished, and whether the time limit was reached."""
     found: list[Compared] = []
     for problem in problems:
         try:
             if isinstance(problem, str):
-                found.append(compare_curve(problem, options, context))
+                found.append(compare_curve(problem, options, context, announce=announce))
             else:
-                found.append(compare_table(problem, options, context))
+                found.append(compare_table(problem, options, context, affordable=affordable, announce=announce))
         except NothingFinishedError:
             if not context.is_late() or not found:
                 raise
     return found, any(one.is_late for one in found) or len(found) < len(problems)
 
 
-def compare_table(source: Source, options: Options, context: RunContext) -> Compared:
-    """Train every chosen loss with its grid on every fold, score the test rows, and keep the best method by validation rows.
+def compare_table(
+    source: Source,
+    options: Options,
+    context: RunContext,
+    *,
+    affordable: float = AFFORDABLE,
+    announce: Announce | None = None,
+) -> Compared:
+    """Train every chosen loss on every fold, score the test rows, and keep the best method by validation rows.
 
     Args:
         source: the table.
         options: what to train.
         context: how to compute.
+        affordable: seconds up to which losses are added, if none are named.
+        announce: called with the plan in words; None makes no estimate without need.
 
     Example:
         >>> from gar.app.compare import source_of_data_set
@@ -120,48 +145,42 @@ def compare_table(source: Source, options: Options, context: RunContext) -> Comp
         >>> [method.name for method in found.problem.methods], found.problem.test_rows
         (['mae', 'gar'], 88)
     """
-    families = load_families(options)
-    prepared = prepare(source, options)
-    finished, notes, is_late = _train(prepared, families, options, context)
-    scores = [METRICS[options.metric].sign * one.selections[options.metric].mean("valid", options.metric) for one in finished]
-    best = int(np.argmax(scores))
-    winners = context.map(_retrain, [(one, prepared, options, registered([one.trial.loss])) for one in finished])
-    pairs = zip(finished, winners, strict=True)
-    methods = [scored_method(one.trial, one.selections, own, prepared, options.metric) for one, own in pairs]
-    problem = _problem(prepared, families, options, methods, notes, saved=methods[best].name)
-    return Compared(problem, winners[best].model, is_late)
-
-
-class Finished(NamedTuple):
-    """A trial, and the winners by every metric."""
-
-    family: Family
-    trial: Trial
-    selections: dict[str, Selection]
-
-
-def _train(
-    prepared: Prepared, families: Sequence[Family], options: Options, context: RunContext
-) -> tuple[list[Finished], list[str], bool]:
-    """Return the trials that were finished, notes on the others, and whether the time limit was reached."""
-    finished: list[Finished] = []
-    notes, late = _notes_on_losses(families, options), list[str]()
-    for loss, family in product(options.losses_or(PAPER_LOSSES), families):
-        if loss not in losses_of(family.name):
-            continue
-        trial = family.train(loss, prepared, options, context)
-        if trial is None:
-            late.append(method_title(loss, family.name))
-            continue
-        try:
-            finished.append(Finished(family, trial, selections_of(trial)))
-        except InputError as error:
-            notes.append(f"{trial.title} was left out: {error}")
-    if late:
-        notes.append(f"The time limit was reached before these were finished: {', '.join(late)}. The same command continues.")
+    families, prepared = load_families(options), prepare(source, options)
+    is_measured = announce is not None or (options.losses is None and not options.full)
+    plan = make_plan(prepared, families, options, context, is_measured=is_measured, affordable=affordable)
+    if announce is not None:
+        announce(plan.lines)
+    outcomes = list(_outcomes(prepared, families, options, context, plan))
+    finished = [one for one in outcomes if isinstance(one, Finished)]
+    notes = [*_notes_on_losses(families, options), *(note for one in finished for note in one.notes)]
+    notes += [f"{one.title} was left out: {one.reason}" for one in outcomes if isinstance(one, LeftOut)]
     if not finished:
         raise NothingFinishedError(f"{prepared.source.name}: no loss was finished. {' '.join(notes)}")
-    return finished, notes, bool(late)
+    best = max(finished, key=lambda one: one.validation)
+    problem = _problem(prepared, families, options, [one.method for one in finished], notes, best.method.name, plan)
+    is_late = any(one.is_cut if isinstance(one, Finished) else one.is_late for one in outcomes)
+    return Compared(problem, best.model, is_late)
+
+
+def plan_problem(problem: Source | str, options: Options, context: RunContext, *, affordable: float = AFFORDABLE) -> Plan:
+    """Measure how long the losses take on a table or curve, and choose those to train; nothing is written."""
+    if isinstance(problem, str):
+        return plan_curve(problem, options, context)
+    return make_plan(prepare(problem, options), load_families(options), options, context, affordable=affordable)
+
+
+def _outcomes(
+    prepared: Prepared, families: Sequence[Family], options: Options, context: RunContext, plan: Plan
+) -> Iterator[Finished | LeftOut]:
+    """Yield the results of all families; each has a share of the time by what its losses take. Drawing needs some time, too."""
+    if context.deadline is not None:
+        reserve = min(report_seconds(len(plan.losses) * len(families)), 0.3 * max(context.deadline - time.monotonic(), 0.0))
+        context = replace(context, deadline=context.deadline - reserve)
+    left = [[loss for loss in plan.losses if loss in losses_of(family.name)] for family in families]
+    for number, (family, losses) in enumerate(zip(families, left, strict=True)):
+        needed = [sum(plan.seconds_of(one.name, own)) for one, own in zip(families[number:], left[number:], strict=True)]
+        share = needed[0] / max(sum(needed), 1e-9)
+        yield from family.compare(losses, prepared, options, context.with_share(share), plan)
 
 
 def _notes_on_losses(families: Sequence[Family], options: Options) -> list[str]:
@@ -175,25 +194,24 @@ def _notes_on_losses(families: Sequence[Family], options: Options) -> list[str]:
     return notes
 
 
-def _retrain(one: Finished, prepared: Prepared, options: Options, losses: dict[str, LossSpec]) -> Winners:
-    for name, spec in losses.items():  # a worker process does not know losses that were registered in this one
-        register(name, spec)
-    return one.family.retrain(one.trial, one.selections[options.metric], prepared, options)
-
-
 def _problem(
-    prepared: Prepared, families: Sequence[Family], options: Options, methods: list[Method], notes: list[str], *, saved: str
+    prepared: Prepared,
+    families: Sequence[Family],
+    options: Options,
+    methods: list[Method],
+    notes: list[str],
+    saved: str,
+    plan: Plan,
 ) -> Problem:
     """Return the table with its methods, family by family in the order of the registry's losses."""
     source, order = prepared.source, [family.name for family in families]
-    test_rows = len(prepared.parts[0][2])
     settings = {
         "preset": options.preset or "default",
         **{name: value for family in families for name, value in family.settings(prepared, options).items()},
         "labels": "standardised" if options.preset is None else "raw",
-        "test_rows": test_rows,
-        "folds": options.folds,
-        "groups": "kept together" if source.groups is not None else "none",
+        "test_rows": len(prepared.test),
+        "folds": len(prepared.parts),
+        "split": prepared.split,
         "seed": options.seed,
     }
     return Problem(
@@ -203,11 +221,16 @@ def _problem(
         rows=len(source.labels),
         features=source.features.shape[1],
         targets=source.targets,
-        train_rows=round(sum(len(train) for train, _, _ in prepared.parts) / len(prepared.parts)),
-        test_rows=test_rows,
+        train_rows=prepared.train_rows,
+        test_rows=len(prepared.test),
         selected_by=options.metric,
         settings=settings,
         methods=sorted(methods, key=lambda method: (order.index(method.family), list(LOSSES).index(method.loss))),
         notes=(*prepared.notes, *notes),
+        warnings=warnings_on(prepared),
+        references=reference_methods(prepared),
         saved=saved,
+        sha256=source.sha256,
+        plan=plan.lines,
+        estimated_seconds=plan.total,
     )

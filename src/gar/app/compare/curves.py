@@ -1,13 +1,16 @@
 """The paper's synthetic curves: how well each loss recovers a function of one variable."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import joblib
 import numpy as np
 
-from gar.app.compare.families import Compared, NothingFinishedError, Trial, as_method, search_networks
+from gar.app.compare.families import Compared, NothingFinishedError
+from gar.app.compare.grids import Trial, as_method, measured_search, search_networks
 from gar.app.compare.options import Options
+from gar.app.compare.plan import Plan, duration, report_seconds
 from gar.app.report.results import Curve, Method, Problem, Truth
 from gar.errors import InputError
 from gar.registry import LOSSES, METRICS, NETWORKS
@@ -70,7 +73,37 @@ CURVES: Mapping[str, CurvePoints] = {
 """The paper's curves by name."""
 
 
-def compare_curve(name: str, options: Options, context: RunContext) -> Compared:
+def plan_curve(name: str, options: Options, context: RunContext) -> Plan:
+    """Return the losses that fit a curve, and about how long they take."""
+    data, losses = _data(name, options), options.losses_or(CURVE_LOSSES)
+    workers: int = joblib.effective_n_jobs(context.workers)
+    seconds = {
+        (NETWORKS, loss): measured_search(data, _models(loss, options), _settings(loss, options)) / workers for loss in losses
+    }
+    total = sum(seconds.values()) + report_seconds(len(losses))
+    lines = (
+        f"{name}: networks with {', '.join(LOSSES[loss].title for loss in losses)}, {len(SEEDS)} seeds; about {duration(total)}",
+    )
+    return Plan(losses=losses, seconds=seconds, total=total, lines=lines)
+
+
+def _data(name: str, options: Options) -> StackData:
+    """Return a curve as a table: a random half is trained on, the other half is tested."""
+    points = CURVES[name]
+    tested, trained = np.split(np.random.default_rng(options.seed).permutation(len(points.x)), [len(points.x) // 2])
+    # The tested half stands as validation rows, by which the paper selects, and is not measured twice.
+    return StackData(points.x, points.y, [(trained, tested, np.arange(0))])
+
+
+def _models(loss: str, options: Options) -> Models:
+    values = options.hyperparameters(CURVE_PRESET)
+    grid = {name: values[name] for name in ("learning_rates", "weight_decays")}
+    return Models.grid(seeds=SEEDS, parameters=options.parameters.get(loss, PARAMETERS.get(loss)), **grid)
+
+
+def compare_curve(
+    name: str, options: Options, context: RunContext, *, announce: Callable[[Sequence[str]], None] | None = None
+) -> Compared:
     """Fit a curve with every loss: a random half of its points is trained on, the other half is tested.
 
     As in the paper there are no validation rows: the combination with the lowest mean absolute error on the tested half, after the
@@ -78,18 +111,14 @@ def compare_curve(name: str, options: Options, context: RunContext) -> Compared:
     """
     if NETWORKS not in options.families:
         raise InputError(f"{name} is a curve, which networks fit; choose {NETWORKS!r} among the models, or name a table")
-    points = CURVES[name]
-    tested, trained = np.split(np.random.default_rng(options.seed).permutation(len(points.x)), [len(points.x) // 2])
-    # The tested half stands as validation rows, by which the paper selects, and is not measured twice.
-    data = StackData(points.x, points.y, [(trained, tested, np.arange(0))])
+    data = _data(name, options)
+    if announce is not None:
+        announce(plan_curve(name, options, context).lines)
     rest = [family for family in options.families if family != NETWORKS]
     notes = [f"Curves are fitted by networks only, and not by {' and '.join(rest)}."] if rest else []
-    values = options.hyperparameters(CURVE_PRESET)
-    grid = {name: values[name] for name in ("learning_rates", "weight_decays")}
     methods, is_late = [], False
     for loss in options.losses_or(CURVE_LOSSES):
-        models = Models.grid(seeds=SEEDS, parameters=options.parameters.get(loss, PARAMETERS.get(loss)), **grid)
-        trial = search_networks(data, models, _settings(loss, options), context, table=name)
+        trial = search_networks(data, _models(loss, options), _settings(loss, options), context, table=name)
         is_late |= trial is None
         method = None if trial is None else _method(trial, data)
         if method is None:

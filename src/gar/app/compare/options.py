@@ -10,26 +10,14 @@ from gar.registry import BASELINE, FAMILIES, LOSSES, METHOD_OF_INTEREST, METRICS
 from gar.stack import Models, TrainSettings
 from gar.validation import check_choice
 
-DEFAULT_PRESET: Mapping[str, Any] = {
-    "learning_rates": (2e-2, 5e-3),
-    "weight_decays": (1e-1, 1e-3),
-    "batch_sizes": (32,),
-    "hidden_sizes": (128, 128),
-    "activation": "elu",
-    "epochs": 100,
-    "optimizer": "adamw",
-    "schedule": "cosine",
-}
-"""Plain networks of the paper's kind, with hyperparameters that train them well on small tables. The losses are what is compared:
-nine of them, each with its whole grid, within minutes."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Choices of a comparison; None is the value of the preset.
+    """Choices of a comparison; None is the default of :class:`gar.GARRegressorCV`, or of the preset.
 
     Args:
-        losses: names of :data:`gar.registry.LOSSES`; None is the paper's nine.
+        losses: names of :data:`gar.registry.LOSSES`; None is the paper's nine, or as many of them as are done in a few minutes.
+        full: train all of the paper's nine, however long it takes.
         families: kinds of models, of :data:`gar.registry.FAMILIES`. Boosted trees have a small grid of their own (depth and
             learning rate), and early stopping; of the options below they use ``folds``, ``seed`` and ``metric``.
         parameters: values to try of the tuned parameter, by loss; other losses try the grid of the registry.
@@ -39,16 +27,19 @@ class Options:
         epochs: passes over the training rows.
         batch_size: rows of a mini-batch.
         hidden_sizes: widths of the hidden layers, or ``"paper"``: the paper's by number of features.
-        folds: number of cross-validation folds of the rows that are not test rows.
+        folds: number of cross-validation folds of the rows that are not test rows; None is five, or above 20,000 rows three random
+            splits.
         seed: of the split and of the networks.
         metric: the validation metric that selects winners.
 
     Example:
-        >>> len(Options().models("gar")), len(Options().models("mae"))
-        (60, 60)
+        >>> paper = Options(preset="paper")
+        >>> len(paper.models("gar", 5)), len(paper.models("mae", 5))
+        (225, 225)
     """
 
     losses: tuple[str, ...] | None = None
+    full: bool = False
     families: tuple[str, ...] = (NETWORKS,)
     parameters: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     preset: str | None = None
@@ -57,7 +48,7 @@ class Options:
     epochs: int | None = None
     batch_size: int | None = None
     hidden_sizes: str | tuple[int, ...] | None = None
-    folds: int = 5
+    folds: int | None = None
     seed: int = 123
     metric: str = "mae"
 
@@ -78,11 +69,11 @@ class Options:
         for name, values in self.parameters.items():
             if LOSSES[name].parameter is None or not values:
                 raise InputError(f"{name} is given the values {list(values)}, but has no such parameter; leave it out")
-        if self.folds < 2:
+        if self.folds is not None and self.folds < 2:
             raise InputError(f"folds={self.folds} is too few; use 2 or more")
         if not 0 <= self.seed < 2**31:
             raise InputError(f"seed={self.seed} is out of range; use a number from 0 to {2**31 - 1}")
-        self.models(BASELINE)
+        self.models(BASELINE, 2)
         for name in self.losses_or(PAPER_LOSSES):
             self.settings(name, features=1)
 
@@ -94,19 +85,21 @@ class Options:
         return tuple(sorted(names, key=lambda name: (name != BASELINE, name != METHOD_OF_INTEREST, names.index(name))))
 
     def hyperparameters(self, preset: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Return a preset, by default the chosen one, with the values that were given instead."""
-        if preset is None:
-            preset = PAPER_PRESET if self.preset == "paper" else DEFAULT_PRESET
-        given: dict[str, Any] = {"batch_sizes": None if self.batch_size is None else (self.batch_size,)}
-        given |= {name: getattr(self, name) for name in ("learning_rates", "weight_decays", "epochs", "hidden_sizes")}
-        return {**preset, **{name: value for name, value in given.items() if value is not None}}
+        """Return a preset, by default the paper's, with the values that were given instead."""
+        batch_sizes = {} if self.batch_size is None else {"batch_sizes": (self.batch_size,)}
+        return {**(PAPER_PRESET if preset is None else preset), **batch_sizes, **self.given()}
 
-    def models(self, loss: str) -> Models:
+    def given(self) -> dict[str, Any]:
+        """Return the hyperparameters that were chosen."""
+        names = ("learning_rates", "weight_decays", "epochs", "hidden_sizes")
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+    def models(self, loss: str, folds: int) -> Models:
         """Return every combination of hyperparameters on every fold."""
         seeds, parameters = self.seeds_and_parameters(loss)
         values = self.hyperparameters()
         return Models.grid(
-            folds=range(self.folds),
+            folds=range(folds),
             seeds=seeds,
             learning_rates=values["learning_rates"],
             weight_decays=values["weight_decays"],

@@ -1,27 +1,36 @@
 """From a file, a frame or a data set's name to folds of numbers: which columns are features, which labels, which rows train."""
 
+import hashlib
 import os
 import shlex
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from gar.app.compare.options import Options
 from gar.app.plugins import installed
-from gar.app.tables import Parts, group_folds, read_with_notes, shuffled_folds, target_values
+from gar.app.tables import Parts, group_folds, ordered_folds, read_with_notes, resampled_folds, shuffled_folds, target_values
 from gar.app.tables.columns import is_numeric, to_floats
 from gar.encoding import Encoder, encode_folds
 from gar.errors import InputError, quoted
 from gar.estimators.base import check_labels
+from gar.estimators.halving import VALIDATION_ROWS
+from gar.estimators.regressor_cv import LARGE_ROWS
 from gar.stack import StackData
 
 DIABETES = "diabetes"
+FOLDS, LARGE_FOLDS = 5, 3
+"""Number of folds of a table, and of random splits of a large one."""
 _NAMELESS = ("Unnamed: 0", "column 1")
 """Names of a first column whose header is empty, in text and in workbooks."""
+_COMPRESSED = (".gz", ".bz2", ".xz", ".zip", ".zst")
 _NEEDS_DIFFERENT_LABELS = ("pearson", "spearman", "r2")
 """Metrics that are undefined where labels are equal."""
 
@@ -39,7 +48,10 @@ class Source:
     targets: tuple[str, ...]
     groups: np.ndarray | None = None
     """Rows with equal numbers stay together in one part of a split."""
+    times: np.ndarray | None = None
+    """Rows are split in this order, and the last ones are tested."""
     notes: tuple[str, ...] = ()
+    sha256: str | None = None
 
 
 def source_of_file(
@@ -47,6 +59,7 @@ def source_of_file(
     *,
     targets: Sequence[str],
     group: str | None = None,
+    time: str | None = None,
     drop: Sequence[str] = (),
     delimiter: str | None = None,
     encoding: str | None = None,
@@ -57,13 +70,18 @@ def source_of_file(
         path: the file.
         targets: names of columns to predict; ``"a,b"`` is two of them, unless a column has just that name.
         group: column whose equal values mark rows that stay together in one part of a split. It is no feature.
+        time: column of dates or numbers by which rows are split in order: the last fifth is tested. It stays a feature.
         drop: names of columns that are no features either, written like ``targets``.
         delimiter: between columns of text; None detects it.
         encoding: of text; None detects it.
     """
     frame, notes = read_with_notes(path, delimiter=delimiter, encoding=encoding)
-    source = source_of_frame(frame, targets=targets, group=group, drop=drop, name=Path(path).stem, source=Path(path).name)
-    return replace(source, notes=(*notes, *source.notes))
+    plain = Path(path).stem if Path(path).suffix in _COMPRESSED else Path(path).name
+    named = {"name": Path(plain).stem, "source": Path(path).name}
+    source = source_of_frame(frame, targets=targets, group=group, time=time, drop=drop, **named)
+    with Path(path).open("rb") as file:
+        checksum = hashlib.file_digest(file, "sha256").hexdigest()
+    return replace(source, notes=(*notes, *source.notes), sha256=checksum)
 
 
 def source_of_frame(
@@ -71,6 +89,7 @@ def source_of_frame(
     *,
     targets: Sequence[str],
     group: str | None = None,
+    time: str | None = None,
     drop: Sequence[str] = (),
     name: str = "table",
     source: str = "a table in memory",
@@ -79,16 +98,18 @@ def source_of_frame(
     table = frame.to_pandas() if hasattr(frame, "to_pandas") else frame
     if not isinstance(table, pd.DataFrame):
         raise InputError(f"the table is of type {type(frame).__name__}; expected a DataFrame of pandas, or one with to_pandas()")
-    wanted = _columns(table, targets, "target")
+    wanted = named_columns(table, targets, "target")
     if not wanted:
         raise InputError(
             f"no target is given; say which columns to predict: --target COL; there are the columns {quoted(table.columns)}"
         )
-    grouped = [] if group is None else _columns(table, [group], "group")
-    dropped = _columns(table, drop, "drop")
-    for column in [*wanted, *grouped]:
-        if column in wanted and column in (*grouped, *dropped):
-            raise InputError(f"column {column!r} is a target and cannot be left out or group rows; choose another")
+    grouped = [] if group is None else named_columns(table, [group], "group")
+    timed, dropped = [] if time is None else named_columns(table, [time], "time"), named_columns(table, drop, "drop")
+    if grouped and timed:
+        raise InputError(f"group={group!r} and time={time!r} are two ways to split the rows; choose one")
+    for column in [*wanted, *grouped, *timed]:
+        if column in wanted and column in (*grouped, *timed, *dropped):
+            raise InputError(f"column {column!r} is a target and cannot be left out, group or order rows; choose another")
         if (count := int((table.columns == column).sum())) > 1:
             raise InputError(f"{count} columns are called {column!r}; rename all but one")
     features, notes = _without_index(table.drop(columns=[*wanted, *grouped, *dropped]), str(table.columns[0]))
@@ -102,11 +123,12 @@ def source_of_frame(
         labels=target_values(table, wanted),
         targets=tuple(wanted),
         groups=_groups(table, grouped) if grouped else None,
+        times=_times(table, timed) if timed else None,
         notes=notes,
     )
 
 
-def _columns(frame: pd.DataFrame, given: Iterable[str], option: str) -> list[str]:
+def named_columns(frame: pd.DataFrame, given: Iterable[str], option: str) -> list[str]:
     """Return column names as they are, or the parts between commas; a string alone is one name, or its parts."""
     names: list[str] = []
     for text in [given] if isinstance(given, str) or not isinstance(given, Iterable) else given:
@@ -152,6 +174,21 @@ def _groups(frame: pd.DataFrame, columns: list[str]) -> np.ndarray:
     return np.asarray(frame.groupby(columns, sort=False).ngroup())
 
 
+def _times(frame: pd.DataFrame, columns: list[str]) -> np.ndarray:
+    """Return a number for every row, by which rows are in order."""
+    if len(columns) > 1:
+        raise InputError(f"time {', '.join(columns)!r} is {len(columns)} columns; name one that holds dates or numbers")
+    encoder = Encoder.infer(frame[columns])
+    if encoder.categorical_columns:
+        raise InputError(
+            f"time {columns[0]!r} holds text that is neither dates nor numbers; name a column by which rows are in order"
+        )
+    values = encoder.codes(frame)[:, 0]
+    if missing := int(np.isnan(values).sum()):
+        raise InputError(f"time {columns[0]!r} is empty in {missing} rows; fill it, or remove these rows")
+    return values
+
+
 def data_set_names() -> list[str]:
     """Return the names of all data sets: scikit-learn's diabetes, and those of installed packages (group ``gar.data_sets``)."""
     return [DIABETES, *(name for provider in installed("gar.data_sets") for name in provider.names())]
@@ -190,42 +227,98 @@ def _diabetes() -> Source:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Prepared:
-    """The folds of numbers that models are trained on, and the table that they were made from."""
+    """A table that is split into parts, with its columns as codes of an encoder."""
 
     source: Source
     """Only rows that have a label."""
-    data: StackData
-    encoders: tuple[Encoder, ...]
-    """One for every fold, fitted to its training rows."""
     parts: list[Parts]
     """Training, validation and test rows of every fold."""
+    encoder: Encoder
+    """Not yet fitted to the training rows of a fold."""
+    codes: np.ndarray
+    """Cells as numbers, ``(rows, columns)``."""
+    encoding_seconds: float
+    """How long it took to read the cells as codes."""
+    is_scaled: bool
+    """Whether labels are standardised; those of the paper's preset are not."""
     notes: tuple[str, ...]
+
+    @property
+    def test(self) -> np.ndarray:
+        """Row numbers of the test part, which all folds share."""
+        return self.parts[0][2]
+
+    @property
+    def train_rows(self) -> int:
+        """Training rows of a fold: the mean, where folds differ."""
+        return round(sum(len(train) for train, _, _ in self.parts) / len(self.parts))
+
+    @property
+    def split(self) -> str:
+        """How rows were split, in words."""
+        source = self.source
+        return "the last in time" if source.times is not None else "whole groups" if source.groups is not None else "at random"
+
+    @property
+    def digest(self) -> np.ndarray:
+        """A number for each row, equal where all features are."""
+        return np.asarray(pd.util.hash_pandas_object(self.source.features, index=False))
+
+    def about(self, loss: str, title: str, metric: str) -> dict[str, Any]:
+        """Return what a saved model says about itself: among others, the range of each column of numbers in training."""
+        rest = np.setdiff1d(np.arange(len(self.codes)), self.test)
+        ranges = {
+            column.name: [float(np.nanmin(codes)), float(np.nanmax(codes))]
+            for column, codes in zip(self.encoder.columns, self.codes[rest].T, strict=True)
+            if column not in self.encoder.categorical_columns and not np.isnan(codes).all()
+        }
+        return {"loss": loss, "title": title, "metric": metric, "table": self.source.name, "ranges": ranges}
+
+    @cached_property
+    def folds(self) -> tuple[StackData, tuple[Encoder, ...]]:
+        """The features of every fold as numbers, by what its own training rows contain, and the fitted encoders."""
+        encoded = encode_folds(self.encoder, self.codes, self.source.labels, self.parts)
+        data = StackData(
+            encoded.x,
+            self.source.labels[encoded.rows],
+            encoded.parts,
+            scale_features="robust" if self.is_scaled else True,
+            scale_labels=self.is_scaled,
+            bound_predictions=self.is_scaled,
+        )
+        return data, tuple(encoded.encoders)
 
 
 def prepare(source: Source, options: Options) -> Prepared:
-    """Split the rows, and encode the features of every fold by what its own training rows contain."""
+    """Split the rows into parts, and infer what each column holds."""
     kept, notes = _with_labels(source)
-    common = {"folds": options.folds, "seed": options.seed}
-    parts = shuffled_folds(len(kept.labels), **common) if kept.groups is None else group_folds(kept.groups, **common)
+    parts = _split(kept, options)
     check_labels(kept.labels, [repr(name) for name in kept.targets])
     notes += _notes_on_equal_labels(kept, parts, options.metric)
+    start = time.monotonic()
     encoder = Encoder.infer(kept.features)
-    encoded = encode_folds(encoder, encoder.codes(kept.features), kept.labels, parts)
-    is_scaled = options.preset is None
+    codes = encoder.codes(kept.features)
     return Prepared(
         source=kept,
-        data=StackData(
-            encoded.x,
-            kept.labels[encoded.rows],
-            encoded.parts,
-            scale_features="robust" if is_scaled else True,
-            scale_labels=is_scaled,
-            bound_predictions=is_scaled,
-        ),
-        encoders=tuple(encoded.encoders),
         parts=parts,
+        encoder=encoder,
+        codes=codes,
+        encoding_seconds=time.monotonic() - start,
+        is_scaled=options.preset is None,
         notes=(*source.notes, *notes, *encoder.notes),
     )
+
+
+def _split(source: Source, options: Options) -> list[Parts]:
+    """Return the folds: in order of time, by group, or at random; a large table has fewer, with few validation rows."""
+    common = {"folds": options.folds or FOLDS, "seed": options.seed}
+    if source.times is not None:
+        return ordered_folds(source.times, folds=common["folds"])
+    if source.groups is not None:
+        return group_folds(source.groups, **common)
+    if options.folds is None and options.preset is None and len(source.labels) > LARGE_ROWS:
+        return resampled_folds(len(source.labels), seed=options.seed, folds=LARGE_FOLDS, valid=VALIDATION_ROWS)
+    return shuffled_folds(len(source.labels), **common)
 
 
 def _with_labels(source: Source) -> tuple[Source, list[str]]:
@@ -237,9 +330,9 @@ def _with_labels(source: Source) -> tuple[Source, list[str]]:
         notes.append(f"{len(missing) - len(kept)} of {len(missing)} rows have no label and were left out.")
     if missing[kept].any():
         notes.append(f"{int(missing[kept].sum())} of {missing[kept].size} labels are missing; training and metrics leave them out.")
-    groups = None if source.groups is None else source.groups[kept]
+    groups, times = (None if values is None else values[kept] for values in (source.groups, source.times))
     features = source.features.iloc[kept].reset_index(drop=True)
-    return replace(source, features=features, labels=source.labels[kept], groups=groups), notes
+    return replace(source, features=features, labels=source.labels[kept], groups=groups, times=times), notes
 
 
 def _notes_on_equal_labels(source: Source, parts: list[Parts], metric: str) -> list[str]:

@@ -4,8 +4,9 @@ Every model of a grid is one fit, several at a time, with a record of each on di
 """
 
 import os
+import time
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice, product
 from typing import Any
 
@@ -13,23 +14,28 @@ import numpy as np
 import torch
 
 from gar import __version__
-from gar.app.compare.families import Trial, Winners, method_title
+from gar.app.compare.families import Finished, LeftOut, method_title
+from gar.app.compare.grids import Trial, Winners, compare_grids
 from gar.app.compare.options import Options
+from gar.app.compare.plan import Plan
 from gar.app.compare.source import Prepared
 from gar.app.models.trees import TargetModel, TreeModel
 from gar.boosting.library import Round, RoundSettings, TreeLibrary, leaf_rows, tree_library
 from gar.boosting.training import LabelScale
 from gar.errors import InputError
+from gar.estimators.halving import with_fewer_rows
 from gar.metrics import Evaluator
 from gar.registry import METRICS
 from gar.search import RunContext, Selection
 from gar.search.context import ALONE
 from gar.search.fingerprints import FORMAT, fingerprint
-from gar.search.grid import SharedData, from_shared, train_chunks
+from gar.search.grid import SharedData, from_shared, to_shared, train_chunks
 from gar.search.records import NAME_DIGITS, RecordFolder, put_aside, read_records
 from gar.stack import SPLITS, Fold, Models, StackData
 
 DEPTHS, RATES = (3, 6), (0.05, 0.2)
+_PILOT_ROWS, _PILOT_ROUNDS, _USUAL_ROUNDS = 20_000, 10, 150
+"""Rows and rounds of a measurement, and the number of rounds that trees are taken to need: early stopping decides in fact."""
 
 
 class TreeGrid(Models):
@@ -43,9 +49,9 @@ class TreeGrid(Models):
     def of(
         *, folds: int, seeds: Sequence[int], depths: Sequence[int], rates: Sequence[float], parameters: Sequence[float] | None
     ) -> "TreeGrid":
-        """Return every combination; the last argument varies fastest."""
-        rows = list(product(range(folds), seeds, depths, rates, parameters or (0.0,)))
-        fold, seed, depth, rate, parameter = zip(*rows, strict=True)
+        """Return every combination on every fold; folds vary fastest."""
+        rows = list(product(seeds, depths, rates, parameters or (0.0,), range(folds)))  # a time limit leaves some of every fold
+        seed, depth, rate, parameter, fold = zip(*rows, strict=True)
         return TreeGrid(depth=depth, fold=fold, seed=seed, learning_rate=rate, parameter=parameter if parameters else None)
 
 
@@ -86,31 +92,53 @@ class BoostedTrees:
         self.name, self._library = name, tree_library(name)
         _ = self._library.module  # an error says how to install it
 
+    def measure(self, losses: Sequence[str], prepared: Prepared, options: Options, context: RunContext) -> Mapping[str, float]:
+        """Train a few rounds of one model with each loss, and return the seconds that its grid would take on one core."""
+        data = with_fewer_rows(prepared.folds[0], _PILOT_ROWS, _PILOT_ROWS, seed=0)
+        scale = max(1.0, prepared.train_rows / _PILOT_ROWS) * _USUAL_ROUNDS / _PILOT_ROUNDS
+        found = {}
+        for loss in losses:
+            models, settings = self._grid(loss, prepared, options), TreeSearchSettings(loss=loss, monitor=options.metric)
+            start = time.monotonic()
+            fit(0, to_shared(data), models.take(np.array([0])), (self._library, replace(settings, rounds=_PILOT_ROUNDS)))
+            found[loss] = (time.monotonic() - start) * scale * len(models)
+        return found
+
+    def compare(
+        self, losses: Sequence[str], prepared: Prepared, options: Options, context: RunContext, plan: Plan
+    ) -> Iterator[Finished | LeftOut]:
+        return compare_grids(self, losses, prepared, options, context)
+
     def train(self, loss: str, prepared: Prepared, options: Options, context: RunContext) -> Trial | None:
         settings, title = TreeSearchSettings(loss=loss, monitor=options.metric), method_title(loss, self.name)
-        seeds, parameters = options.seeds_and_parameters(loss)
-        models = TreeGrid.of(folds=options.folds, seeds=seeds, depths=DEPTHS, rates=RATES, parameters=parameters)
+        data, models = prepared.folds[0], self._grid(loss, prepared, options)
         labelled = context.labelled(f"{prepared.source.name}: {title:<16}")
-        with context.stopwatch(tree_key(prepared.data, self._library, settings)) as watch:
-            history = search_trees(prepared.data, models, self._library, settings, context=labelled)
-            return None if history is None else Trial(loss, self.name, title, models, history, watch.seconds)
+        with context.stopwatch(tree_key(data, self._library, settings)) as watch:
+            history, is_complete = search_trees(data, models, self._library, settings, context=labelled)
+            return cut_trial(Trial(loss, self.name, title, models, history, watch.seconds), is_complete)
+
+    @staticmethod
+    def _grid(loss: str, prepared: Prepared, options: Options) -> TreeGrid:
+        seeds, parameters = options.seeds_and_parameters(loss)
+        return TreeGrid.of(folds=len(prepared.parts), seeds=seeds, depths=DEPTHS, rates=RATES, parameters=parameters)
 
     def retrain(self, trial: Trial, best: Selection, prepared: Prepared, options: Options) -> Winners:
         models, settings = trial.models.take(best.model), TreeSearchSettings(loss=trial.loss, monitor=options.metric)
         assert isinstance(models, TreeGrid)
         rounds = (best.epoch + 1).tolist()
         trees = [self._retrained(models, index, settings, count, prepared) for index, count in enumerate(rounds)]
-        about = trial.about(prepared, best.metric)
-        model = TreeModel(library=self.name, trees=trees, encoders=prepared.encoders, targets=prepared.source.targets, about=about)
+        about, encoders = prepared.about(trial.loss, trial.title, best.metric), prepared.folds[1]
+        model = TreeModel(library=self.name, trees=trees, encoders=encoders, targets=prepared.source.targets, about=about)
         return Winners(model, {})
 
     def _retrained(
         self, models: TreeGrid, index: int, settings: TreeSearchSettings, rounds: int, prepared: Prepared
     ) -> list[TargetModel]:
         """Train the winner of a fold once more, with its best number of rounds."""
-        fold = prepared.data.folds[int(models.fold[index])]
+        data = prepared.folds[0]
+        fold = data.folds[int(models.fold[index])]
         with self._library.translate_errors():
-            targets = train_targets(prepared.data, fold, self._library, settings.of_model(models, index), ())
+            targets = train_targets(data, fold, self._library, settings.of_model(models, index), ())
             last = [(next(islice(trained, rounds - 1, None)), scale) for trained, scale in targets]
         return [TargetModel(self._library.to_text(one.booster), *map(float, scale)) for one, scale in last]
 
@@ -123,6 +151,16 @@ class BoostedTrees:
             "tree_rounds": f"up to {most}, until {patience} did not improve validation {options.metric}",
             "tree_subsample": TreeSearchSettings.subsample,
         }
+
+
+def cut_trial(trial: Trial, is_complete: bool) -> Trial | None:
+    """Return a trial with a note if the time limit was reached, and None if some fold has no model at all."""
+    if is_complete:
+        return trial
+    done = np.isfinite(trial.history.metrics[:, 0, SPLITS.index("valid"), 0]) | (trial.history.failed_epoch >= 0)
+    if set(trial.models.fold[done].tolist()) != set(trial.models.fold.tolist()):
+        return None
+    return trial._replace(note=f"{trial.title}: the time limit was reached after {int(done.sum())} of {len(done)} models")
 
 
 def tree_key(data: StackData, library: TreeLibrary, settings: TreeSearchSettings) -> str:
@@ -207,15 +245,15 @@ class TreeRecords:
 
 def search_trees(
     data: StackData, models: TreeGrid, library: TreeLibrary, settings: TreeSearchSettings, *, context: RunContext = ALONE
-) -> RoundHistory | None:
-    """Fit all models, as :func:`gar.search.search` does with networks; return None if the deadline passed before all were done."""
+) -> tuple[RoundHistory, bool]:
+    """Fit all models, as :func:`gar.search.search` does with networks; also return whether all were done by the deadline."""
     history = RoundHistory.empty(models, settings.rounds)
     store = None if context.records is None else TreeRecords(context.records, data, library, settings)
     missing = np.arange(len(models)) if store is None else read_records(store, models, history)
     plan, job = list(missing[:, None]), (library, settings)  # every model is a chunk
     with context.worker_pool() as pool:
         is_complete = train_chunks(fit, job, data, models, plan, history, store, settings.monitor, pool, context)
-    return history if is_complete else None
+    return history, is_complete
 
 
 def fit(number: int, shared: SharedData, models: TreeGrid, job: tuple[TreeLibrary, TreeSearchSettings]) -> tuple[int, RoundHistory]:

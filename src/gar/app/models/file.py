@@ -13,7 +13,7 @@ from torch import Tensor
 from gar import __version__
 from gar.encoding import Encoder
 
-FORMAT = 4
+FORMAT = 5
 _KEY = "gar"
 UNSIGNED = "0" * 64
 """Stands for the checksum while it is computed. It comes first in the description, and so first in the file."""

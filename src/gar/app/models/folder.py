@@ -6,25 +6,36 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
+from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 
 from gar import __version__
 from gar.app.models.file import FORMAT, UNREADABLE, Description, description_text, from_bytes, to_bytes
 from gar.encoding import Encoder
 from gar.errors import InputError
-from gar.estimators.base import predictions
+from gar.estimators.base import Member, mean_prediction
 from gar.files import write_whole
-from gar.stack import BoundedScaling, Layout, RobustScaling, Scaling, StackedMLP
+from gar.stack import (
+    BoundedScaling,
+    ExpandedFeatures,
+    Layout,
+    PeriodicFeatures,
+    PiecewiseFeatures,
+    RobustScaling,
+    Scaling,
+    StackedMLP,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
 FILE, EARLIER_FILE = "model.safetensors", "model.json"
-_SCALINGS = ("features", "labels")
+_EXPANSIONS: dict[str, type[ExpandedFeatures]] = {"periodic": PeriodicFeatures, "piecewise": PiecewiseFeatures}
+_EXPANSION = ("columns", "slopes", "offsets")
 _ANEW = "save it anew with 'gar compare'"
 
 
@@ -66,37 +77,60 @@ class Model(ABC):
         """Return the description, of which ``shared`` is a part, and the tensors of the file."""
 
 
-class NetworksDescription(Description):
-    """The description of networks: one for each encoder, all with one layout."""
+class MemberDescription(BaseModel):
+    """What networks that read the same features have in common."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     network: Layout
+    encoding: Literal["periodic", "piecewise"] | None = None
+
+
+class NetworksDescription(Description):
+    """The description of networks: for each encoder, its members."""
+
+    members: tuple[tuple[MemberDescription, ...], ...]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TableModel(Model):
-    """A :class:`Model` of networks.
+    """A :class:`Model` of networks, as those of :class:`gar.GARRegressorCV`: all of them count alike.
 
     Args:
-        networks: one per fold, of one architecture.
-        features: for each network, the scaling of its inputs; None is no scaling.
-        labels: for each network, the scaling of its labels, which predictions undo; None is no scaling.
+        members: of every fold, its networks with their scalings.
     """
 
-    networks: StackedMLP
-    features: Sequence[Scaling | None]
-    labels: Sequence[Scaling | None]
+    members: Sequence[Sequence[Member]]
+
+    def predict(self, frame: "pd.DataFrame") -> np.ndarray:
+        every = [member for fold in self.members for member in fold]
+        return mean_prediction(every, self.encoders[0].codes(frame))
 
     def predict_fold(self, fold: int, frame: "pd.DataFrame") -> np.ndarray:
-        x = torch.from_numpy(self.encoders[fold].transform(frame))
-        return np.asarray(predictions(self.networks.take([fold]), self.features[fold], self.labels[fold], x)[0])
+        return mean_prediction(self.members[fold], self.encoders[fold].codes(frame))
 
     def _content(self, shared: dict[str, Any]) -> tuple[Description, dict[str, Tensor]]:
-        tensors = {"networks": self.networks.weights.contiguous()}
-        for name in _SCALINGS:
-            scalings = [scaling for scaling in getattr(self, name) if scaling is not None]
-            for part in fields(scalings[0]) if scalings else ():
-                tensors[f"{name}.{part.name}"] = torch.stack([getattr(scaling, part.name) for scaling in scalings])
-        return NetworksDescription(network=self.networks.layout, **shared), tensors
+        numbered = [(f"{fold}.{index}", one) for fold, own in enumerate(self.members) for index, one in enumerate(own)]
+        tensors = {f"{name}.{part}": tensor for name, one in numbered for part, tensor in _tensors(one).items()}
+        described = tuple(tuple(map(_described, own)) for own in self.members)
+        return NetworksDescription(members=described, **shared), tensors
+
+
+def _described(member: Member) -> MemberDescription:
+    encoding = next((name for name, kind in _EXPANSIONS.items() if isinstance(member.features, kind)), None)
+    return MemberDescription.model_validate({"network": member.networks.layout, "encoding": encoding})
+
+
+def _tensors(member: Member) -> dict[str, Tensor]:
+    """Return weights, scalings and expanded features by name."""
+    found, features = {"networks": member.networks.weights}, member.features
+    if isinstance(features, ExpandedFeatures):
+        found |= {name: getattr(features, name) for name in _EXPANSION}
+        features = features.scaling
+    for name, scaling in (("features", features), ("labels", member.labels)):
+        if scaling is not None:
+            found |= {f"{name}.{part.name}": getattr(scaling, part.name) for part in fields(scaling)}
+    return {name: tensor.contiguous().clone() for name, tensor in found.items()}  # a file cannot hold one tensor twice
 
 
 def remove_model(folder: str | os.PathLike[str]) -> None:
@@ -151,34 +185,68 @@ def _other_format(folder: Path, found: str, remedy: str) -> InputError:
 
 def _restored_networks(text: str, tensors: Mapping[str, Tensor]) -> TableModel:
     """Return the networks of a description and their tensors."""
-    description = NetworksDescription.model_validate_json(text)
-    layout, encoders, targets = description.network, description.encoders, description.targets
-    widths = {"features": len(encoders[0].feature_names), "labels": len(targets)}
-    if len(layout.sizes) < 2 or min(layout.sizes) < 1 or (layout.sizes[0], layout.sizes[-1]) != tuple(widths.values()):
-        raise ValueError(f"layers of {layout.sizes} for {widths['features']} features and {widths['labels']} targets")
-    kinds = {name: _kind(name, tensors) for name in _SCALINGS}
-    shapes = {f"{name}.{part.name}": (len(encoders), widths[name]) for name, kind in kinds.items() if kind for part in fields(kind)}
-    _check_tensors(tensors, {"networks": (len(encoders), layout.length), **shapes})
-    scalings = {name: _scalings(name, kind, tensors) if kind else [None] * len(encoders) for name, kind in kinds.items()}
-    networks = StackedMLP(layout, tensors["networks"])
-    return TableModel(networks=networks, encoders=encoders, targets=targets, about=description.about, **scalings)
+    found = NetworksDescription.model_validate_json(text)
+    if len(found.members) != len(found.encoders) or not all(found.members):
+        raise ValueError(f"networks of {len(found.members)} folds for {len(found.encoders)} encoders")
+    parts: dict[str, dict[str, Tensor]] = {}
+    for name, tensor in tensors.items():
+        fold, index, part = name.split(".", 2)
+        parts.setdefault(f"{fold}.{index}", {})[part] = tensor
+    if parts.keys() != {f"{fold}.{index}" for fold, own in enumerate(found.members) for index in range(len(own))}:
+        raise ValueError("other networks than are described")
+    members = [
+        [_restored_member(one, encoder, parts[f"{fold}.{index}"], len(found.targets)) for index, one in enumerate(own)]
+        for fold, (own, encoder) in enumerate(zip(found.members, found.encoders, strict=True))
+    ]
+    return TableModel(members=members, encoders=found.encoders, targets=found.targets, about=found.about)
+
+
+def _restored_member(described: MemberDescription, encoder: Encoder, tensors: Mapping[str, Tensor], targets: int) -> Member:
+    """Return networks of one layout with their scalings, after all shapes and values were checked."""
+    layout, widths = described.network, {"features": len(encoder.feature_names), "labels": targets}
+    kinds = {name: _kind(name, tensors) for name in widths}
+    shape = None if described.encoding is None else _expansion_shape(tensors)
+    inputs = widths["features"] + (0 if shape is None else shape[0] * shape[1])
+    if len(layout.sizes) < 2 or min(layout.sizes) < 1 or (layout.sizes[0], layout.sizes[-1]) != (inputs, targets):
+        raise ValueError(f"layers of {layout.sizes} for {inputs} features and {targets} targets")
+    expected: dict[str, tuple[int, ...]] = {"networks": (max(1, len(tensors["networks"])), layout.length)}
+    expected |= {f"{name}.{part.name}": (widths[name],) for name, kind in kinds.items() if kind for part in fields(kind)}
+    expected |= {} if shape is None else {"columns": shape[:1], "slopes": shape, "offsets": shape}
+    _check_tensors(tensors, expected, widths["features"])
+    scalings = {name: None if kind is None else _scaling(name, kind, tensors) for name, kind in kinds.items()}
+    features: Scaling | ExpandedFeatures | None = scalings["features"]
+    if described.encoding is not None:
+        assert isinstance(features, Scaling)
+        features = _EXPANSIONS[described.encoding](features, *(tensors[name] for name in _EXPANSION))
+    return Member(StackedMLP(layout, tensors["networks"]), encoder, features, scalings["labels"])
+
+
+def _expansion_shape(tensors: Mapping[str, Tensor]) -> tuple[int, int]:
+    """Return the number of columns that are expanded, and into how many features each."""
+    slopes = tensors.get("slopes", torch.zeros(0, 0))
+    if slopes.ndim != 2 or min(slopes.shape) < 1 or "features.center" not in tensors:
+        raise ValueError("expanded features without columns or scaling")
+    return slopes.shape[0], slopes.shape[1]
 
 
 def _kind(name: str, tensors: Mapping[str, Tensor]) -> type[Scaling] | None:
-    """Return the kind of the scalings of this name, by the tensors that are there."""
+    """Return the kind of the scaling of this name, by the tensors that are there."""
     if f"{name}.center" not in tensors:
         return None
     return RobustScaling if f"{name}.knee" in tensors else BoundedScaling if f"{name}.low" in tensors else Scaling
 
 
-def _scalings(name: str, kind: type[Scaling], tensors: Mapping[str, Tensor]) -> list[Scaling | None]:
-    columns = [tensors[f"{name}.{part.name}"] for part in fields(kind)]
-    return [kind(*values) for values in zip(*columns, strict=True)]
+def _scaling(name: str, kind: type[Scaling], tensors: Mapping[str, Tensor]) -> Scaling:
+    return kind(*(tensors[f"{name}.{part.name}"] for part in fields(kind)))
 
 
-def _check_tensors(tensors: Mapping[str, Tensor], expected: Mapping[str, tuple[int, int]]) -> None:
+def _check_tensors(tensors: Mapping[str, Tensor], expected: Mapping[str, tuple[int, ...]], features: int) -> None:
     found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     if found != expected:
         raise ValueError(f"shapes {found}; expected {expected}")
-    if not all(tensor.is_floating_point() and bool(tensor.isfinite().all()) for tensor in tensors.values()):
+    columns = tensors.get("columns", torch.zeros(1, dtype=torch.int64))
+    if columns.dtype != torch.int64 or not 0 <= int(columns.min()) <= int(columns.max()) < features:
+        raise ValueError(f"expanded features of columns that are none of {features} features")
+    numbers = [tensor for name, tensor in tensors.items() if name != "columns"]
+    if not all(tensor.is_floating_point() and bool(tensor.isfinite().all()) for tensor in numbers):
         raise ValueError("weights or scalings that are not finite numbers")

@@ -15,7 +15,7 @@ from gar.app.models.folder import remove_model
 from gar.errors import InputError
 from gar.files import is_special, write_whole
 
-MODEL = "model"
+MODEL, FIGURES, PAGE = "model", "figures", "report.html"
 _LOCK, _UNFINISHED, _COMPLETE = ".gar-lock", ".gar-unfinished", ".gar-complete"
 
 
@@ -71,8 +71,17 @@ def _move(out: Path) -> None:
             write_whole(place, path.read_bytes())
         else:
             path.replace(place)
+    _remove_older_figures(out)
     complete.rename(out / _UNFINISHED)  # a part of it must never pass for the whole
     _clear(out / _UNFINISHED)
+
+
+def _remove_older_figures(out: Path) -> None:
+    """Remove figures to which the page has no link: they are of an earlier report. Files of other names are left alone."""
+    page = (out / PAGE).read_text(encoding="utf-8") if (out / PAGE).is_file() else ""
+    for path in (out / FIGURES).glob("[0-9]*-*.[ps][nv]g"):
+        if path.name not in page:
+            path.unlink()
 
 
 def _clear(folder: Path) -> None:

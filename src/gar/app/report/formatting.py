@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 NOTHING = "\N{EN DASH}"
 """Shown where there is no number."""
+NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
 def printable(text: str, longest: int | None = None) -> str:

@@ -18,7 +18,17 @@ from gar.app.report.formatting import NOTHING, number, printable, short
 from gar.app.report.prediction_plots import against_truth, residuals
 from gar.app.report.results import Method, Problem, Results
 from gar.app.report.score_plots import components, fits, fold_scores, learning, sensitivity
-from gar.app.report.summary import INTEREST, gain_table, headline, overview, score_table, setting_text, verdict
+from gar.app.report.summary import (
+    INTEREST,
+    gain_table,
+    headline,
+    next_step,
+    overview,
+    saved_text,
+    score_table,
+    setting_text,
+    verdict,
+)
 from gar.app.report.svg import panel_svg
 from gar.errors import InputError
 from gar.files import write_whole
@@ -31,6 +41,9 @@ _POINTS, _FEWEST_POINTS, _MOST_POINTS = 12_000, 100, 2_000
 _STEPS, _FEWEST_STEPS, _MOST_STEPS = 400, 40, 130
 """Points in all scatter plots, and in one; points of a line on all problems together, and on one. They limit the size of a page
 with many problems, and keep scatter plots readable."""
+
+_MOST_ROWS = 10
+"""Rows of a table that are shown at first."""
 
 _THEME = {
     "ink": (INK, "#e6e9ed"),
@@ -63,7 +76,7 @@ def write_report(results: Results, folder: str | os.PathLike[str]) -> Path:
     for path in (target, target / "figures"):
         if path.exists() and not path.is_dir():
             raise InputError(f"{path} is a file; name a folder for the report, or move the file away")
-    looks = method_looks(method for problem in results.problems for method in problem.methods)
+    looks = method_looks(method for problem in results.problems for method in (*problem.methods, *problem.references))
     files: dict[str, bytes] = {}
     groups = [_drawn(view, number, files) for number, view in enumerate(_views(results, looks), 1)]
     text = results.to_json()
@@ -137,6 +150,7 @@ def _render(results: Results, text: str, groups: Sequence[Groups], looks: Mappin
         looks=looks,
         metrics=METRICS,
         nothing=NOTHING,
+        most_rows=_MOST_ROWS,
         data=json.loads(text),
     )
 
@@ -155,6 +169,16 @@ def _hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
+def _caption(problem: Problem) -> str:
+    """Return what the numbers of the table of scores are."""
+    text = f"Mean (standard deviation) over {'seeds' if problem.truth else 'folds'}; the star marks the best mean."
+    if any(method.ensemble for method in problem.methods):
+        text += f" The {METRICS[problem.selected_by].title} of the mean is that of all folds' models together, as they are saved."
+    if problem.references:
+        text += " The constant and the linear model below are what every method should beat; they take no part in the ranking."
+    return f"{text} Click a heading to sort."
+
+
 def _section(number: int, problem: Problem, groups: Groups) -> dict[str, Any]:
     """Return what the template shows of one problem."""
     legends = {
@@ -164,6 +188,9 @@ def _section(number: int, problem: Problem, groups: Groups) -> dict[str, Any]:
         "id": f"p{number}",
         "problem": problem,
         "verdict": verdict(problem),
+        "saved": saved_text(problem),
+        "next_step": next_step(problem),
+        "caption": _caption(problem),
         "scores": score_table(problem),
         "gains": gain_table(problem),
         "groups": groups,

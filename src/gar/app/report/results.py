@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, ConfigDict, PlainSerializer, TypeAdapter, 
 from gar.errors import InputError
 from gar.registry import METRICS, NETWORKS
 
-FORMAT = 2
+FORMAT = 3
 _INFINITIES = {"Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -48,7 +48,7 @@ class _ResultPart:
 
 @dataclass(frozen=True, kw_only=True)
 class Choice(_ResultPart):
-    """The hyperparameters and the epoch that validation rows selected in one fold."""
+    """Hyperparameters and the epoch that validation rows selected in one fold; an ensemble has several in a fold."""
 
     fold: int
     learning_rate: Number
@@ -56,8 +56,10 @@ class Choice(_ResultPart):
     """None for trees, which have a depth instead."""
     parameter: Number | None
     epoch: int
-    """The epoch, or the boosting round of trees, counted from 0."""
+    """The epoch, or the boosting round of trees, counted from 1."""
     depth: int | None = None
+    encoding: str | None = None
+    """``"periodic"`` for a network on periodic features."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +108,9 @@ class Method(_ResultPart):
     failed: int
     seconds: Number
     scores: Mapping[str, Sequence[Number]]
-    """Test score of every fold, by metric; each metric selects its own winners by validation rows, as in the paper."""
+    """Test score of every fold's model, by metric. With the paper's preset, and for trees, each metric selects its own winners."""
+    ensemble: Mapping[str, Number] = field(default_factory=dict)
+    """Test score of the mean prediction of all folds' models, by metric: how good the model is if it is saved."""
     chosen: Sequence[Choice] = ()
     """The winners by the problem's selection metric, which are saved and drawn."""
     learning: Mapping[str, Sequence[Number]] = field(default_factory=dict)
@@ -157,6 +161,16 @@ class Problem(_ResultPart):
     methods: Sequence[Method]
     notes: Sequence[str] = ()
     """Remarks for the reader, such as dropped rows, imputed values, encoded columns or peculiarities of the data."""
+    warnings: Sequence[str] = ()
+    """What may make the scores wrong or useless, such as rows that are in training and in test; shown at the top."""
+    references: Sequence[Method] = ()
+    """A constant and a linear model, which every method should beat; they take no part in rankings."""
+    sha256: str | None = None
+    """Checksum of the file, if the table is one."""
+    plan: Sequence[str] = ()
+    """What was planned, and what was left out to keep the time reasonable."""
+    estimated_seconds: Number | None = None
+    """How long it would take from the plan to the report, by the plan."""
     truth: Truth | None = None
     saved: str | None = None
     """The method whose winners were saved as a model, if any."""
@@ -188,6 +202,8 @@ class Results(_ResultPart):
     created: str
     gar: str
     problems: Sequence[Problem]
+    machine: Mapping[str, str] = field(default_factory=dict)
+    """What computed the results: operating system, processor, cores, versions of Python and torch."""
     format: int = FORMAT
 
     def __post_init__(self) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gar.app.report.formatting import NOTHING, decimals, number, percent, printable, probability
+from gar.app.report.formatting import NO_BREAK, NOTHING, decimals, number, percent, printable, probability
 from gar.app.report.results import Method, ParameterScore, Problem, Results
 from gar.registry import BASELINE, LOSSES, METHOD_OF_INTEREST, METRICS
 from gar.statistics import Comparison, compare_scores
@@ -34,7 +34,8 @@ def score_texts(problem: Problem, method: Method, metric: str) -> tuple[str, str
     """Return mean and standard deviation with as many decimals as the whole column; three for metrics of at most one."""
     larger, one = METRICS[metric].larger_is_better, score(method, metric)
     digits = 3 if larger else decimals(score(other, metric).mean for other in problem.methods)
-    return number(one.mean, digits), f"({number(one.sd, digits)})"
+    sd = 0.0 if one.sd < 1e-9 * abs(one.mean) else one.sd  # rounding of equal scores
+    return number(one.mean, digits), "" if math.isnan(one.mean) else f"({number(sd, digits)})"
 
 
 def metrics_of(problem: Problem) -> list[str]:
@@ -77,62 +78,163 @@ def compare_methods(problem: Problem, metric: str, rival: Method, method: Method
     method = method or method_of_interest(problem)
     mine, theirs = (one.scores.get(metric, ()) if one else () for one in (method, rival))
     folds = min(len(mine), len(theirs))
-    rows = {"train_rows": problem.train_rows, "test_rows": problem.test_rows}
+    # Seeds of a curve do not share training rows as folds do: they are repetitions, and the test is the paired one.
+    rows = {"train_rows": math.inf if problem.truth is not None else problem.train_rows, "test_rows": problem.test_rows}
     return compare_scores(mine[:folds], theirs[:folds], larger_is_better=METRICS[metric].larger_is_better, **rows)
 
 
 def headline(results: Results) -> str:
-    """Return the finding in one sentence, whichever method is best."""
+    """Return the finding in one or two sentences, whichever method is best."""
     if len(results.problems) == 1:
         return verdict(results.problems[0])
-    known = [problem for problem in results.problems if method_of_interest(problem)]
-    decided = [(problem, rival) for problem in known if (rival := best_rival(problem, problem.selected_by))]
-    winners = [ranking(problem.methods, problem.selected_by)[0] for problem, _ in decided]
-    won = [pair for pair, winner in zip(decided, winners, strict=True) if winner.loss == METHOD_OF_INTEREST]
-    lost = [(problem, winner) for (problem, _), winner in zip(decided, winners, strict=True) if winner.loss != METHOD_OF_INTEREST]
-    if not decided:
-        return f"{len(results.problems)} problems were compared; {INTEREST} has no rival on any of them."
-    clear = sum(compare_methods(problem, problem.selected_by, rival).is_clear for problem, rival in won)
-    text = f"{INTEREST} has the best mean test score on {len(won)} of {len(decided)} problems"
-    if won:
-        some = {0: "none", len(won): "all" if len(won) > 1 else "it"}.get(clear, str(clear))
-        text += f", on {some}{' of these' if len(won) > 1 or not clear else ''} by more than chance explains"
-    if lost:
-        named = ", ".join(f"{printable(problem.title)} (to {printable(winner.title)})" for problem, winner in lost)
-        text += f"; it does not win on {named}"
-    return f"{text}."
+    found: dict[str, list[str]] = {}
+    for problem in results.problems:
+        found.setdefault(_outcome(problem), []).append(_in_short(problem))
+    parts = [f"{_OUTCOMES[outcome]} {', '.join(found[outcome])}" for outcome in _OUTCOMES if outcome in found]
+    return "; ".join(parts) + "."
+
+
+_OUTCOMES = {
+    "clear": f"{INTEREST} is clearly best on",
+    "near": "no clear winner on",
+    "lost": f"{INTEREST} is not best on",
+    "linear": "no loss beats a linear model on",
+    "nothing": "nothing was learned on",
+    "open": f"{INTEREST} has no rival on",
+}
+"""Beginnings of a sentence on several problems, by what was found on each."""
+
+
+def _outcome(problem: Problem) -> str:
+    """Return which of the outcomes was found."""
+    order, method = ranking(problem.methods, problem.selected_by), method_of_interest(problem)
+    rival = best_rival(problem, problem.selected_by)
+    if (unbeaten := unbeaten_reference(problem)) is not None:
+        return "linear" if unbeaten.loss == RIDGE else "nothing"
+    if method not in order or rival is None:
+        return "open"
+    if not compare_methods(problem, problem.selected_by, rival).is_clear:
+        return "near"
+    return "clear" if order[0].loss == METHOD_OF_INTEREST else "lost"
+
+
+def _in_short(problem: Problem) -> str:
+    """Return the problem with the scores of the two methods that matter, such as 'Sine (GAR 0.04, MAE 0.35)'."""
+    method, rival = method_of_interest(problem), best_rival(problem, problem.selected_by)
+    shown = [one for one in ranking(problem.methods, problem.selected_by) if one in (method, rival)]
+    scores = ", ".join(f"{printable(one.title)} {_mean_text(problem, one)}" for one in shown)
+    return f"{printable(problem.title)} ({scores})" if scores else printable(problem.title)
 
 
 def verdict(problem: Problem) -> str:
-    """Return the finding on one problem in a sentence, by its selection metric."""
-    metric, order, method = problem.selected_by, ranking(problem.methods, problem.selected_by), method_of_interest(problem)
-    rival, title, table = best_rival(problem, metric), f"test {METRICS[metric].title}", printable(problem.title)
+    """Return the finding on one problem in one or two short sentences, by its selection metric."""
+    order, method = ranking(problem.methods, problem.selected_by), method_of_interest(problem)
+    rival, table = best_rival(problem, problem.selected_by), printable(problem.title)
+    of = f"test {METRICS[problem.selected_by].title}"
     if not order:
-        return f"No method has a {title} on {table}."
-    extreme = "highest" if METRICS[metric].larger_is_better else "lowest"
-    best = f"{printable(order[0].title)} has the {extreme} {title} on {table}"
-    value = " ".join(score_texts(problem, order[0], metric))
+        return f"No method has a {of} on {table}."
+    best = f"{printable(order[0].title)} has the {_extreme(problem)} {of}, {_mean_text(problem, order[0])}"
+    if (unbeaten := unbeaten_reference(problem)) is not None:
+        return _nothing_learned(problem, unbeaten, best)
     if method is None or method not in order:
-        return f"{best}, {value}; there is no result of {INTEREST}."
+        return f"{best}, on {table}; {INTEREST} was not compared."
     if rival is None:
-        return f"{printable(method.title)} reaches a {title} of {value} on {table}; it has no rival."
-    if order[0] is method:
-        baseline = baseline_of(problem, method)
-        gain = "" if baseline is None or baseline is rival else f"{_gain(problem, baseline)}, and "
-        return f"{best}: {value}, {gain}{_gain(problem, rival, 'the best rival, ')}."
-    rank = f"number {order.index(method) + 1} of {len(order)} with {' '.join(score_texts(problem, method, metric))}"
-    return f"{INTEREST} does not win: {best}, {value}; {printable(method.title)} is {rank}, {_gain(problem, rival)}."
+        return (
+            f"{printable(method.title)} reaches a {of} of {_mean_text(problem, method)} on {table}; nothing was compared with it."
+        )
+    one = compare_methods(problem, problem.selected_by, rival)
+    if one.is_clear and order[0] is method:
+        return f"{INTEREST} wins on {table}: {best}, {_gain(problem, one.gain, rival)} ({_p_text(one)})."
+    if one.is_clear:
+        return f"{INTEREST} does not win on {table}: {best}; {_rank(problem, order, method)} ({_p_text(one)})."
+    other = _rank(problem, order, method) if order[0] is not method else f"then {_named(problem, rival)}"
+    chance = (
+        f"the difference may be chance ({_p_text(one)})" if not math.isnan(one.p_corrected) else "there are too few folds to tell"
+    )
+    return f"No clear winner on {table}: {best}; {other}; {chance}."
 
 
-def _gain(problem: Problem, rival: Method, prefix: str = "") -> str:
-    """Return a text such as '3.1 % better than MAE (corrected p = 0.012)'."""
-    one, name = compare_methods(problem, problem.selected_by, rival), f"{prefix}{printable(rival.title)}"
-    doubt = "" if one.is_clear else ", chance may explain it"
-    equals = f"= {probability(one.p_corrected)}".replace("= <", "< ")
-    tested = "" if math.isnan(one.p_corrected) else f" (corrected p {equals}{doubt})"
-    if math.isnan(one.gain):
-        return f"compared with {name}{tested}"
-    return f"{abs(one.gain):.1f} % {'better' if one.gain >= 0 else 'worse'} than {name}{tested}"
+def _extreme(problem: Problem) -> str:
+    return "highest" if METRICS[problem.selected_by].larger_is_better else "lowest"
+
+
+def _named(problem: Problem, method: Method) -> str:
+    return f"{printable(method.title)} with {_mean_text(problem, method)}"
+
+
+def _rank(problem: Problem, order: Sequence[Method], method: Method) -> str:
+    return f"{printable(method.title)} is number {order.index(method) + 1} of {len(order)} with {_mean_text(problem, method)}"
+
+
+def _mean_text(problem: Problem, method: Method) -> str:
+    return score_texts(problem, method, problem.selected_by)[0]
+
+
+def _gain(problem: Problem, gain: float, rival: Method) -> str:
+    """Return the difference to a rival in words; correlations have no percentages."""
+    if METRICS[problem.selected_by].larger_is_better:
+        return f"then {_named(problem, rival)}"
+    return f"{abs(gain):.1f} % less than {printable(rival.title)} with {_mean_text(problem, rival)}"
+
+
+def _p_text(one: Comparison) -> str:
+    return f"p = {probability(one.p_corrected)}".replace("= <", "< ")
+
+
+RIDGE = "ridge"
+_LEARNED = 1.0
+"""Percent by which the best method must be better than a constant, so that anything was learned."""
+
+
+def unbeaten_reference(problem: Problem) -> Method | None:
+    """Return the constant or the linear model that no method beats, the constant first; None if all are beaten."""
+    order = ranking(problem.methods, problem.selected_by)
+    for reference in problem.references:
+        metric = problem.selected_by if math.isfinite(score(reference, problem.selected_by).mean) else "mae"
+        if order and not compare_methods(problem, metric, reference, order[0]).gain > (
+            0.0 if reference.loss == RIDGE else _LEARNED
+        ):
+            return reference
+    return None
+
+
+def _nothing_learned(problem: Problem, unbeaten: Method, best: str) -> str:
+    name, table = printable(unbeaten.title), printable(problem.title)
+    if unbeaten.loss == RIDGE:
+        return f"No loss beats a linear model on {table}: {name} has {_mean_text(problem, unbeaten)}; {best}."
+    targets = " and ".join(printable(target, 24) for target in problem.targets[:3])
+    return f"Nothing was learned on {table}: no loss beats a constant. {best}; the columns say little about {targets}."
+
+
+def saved_text(problem: Problem) -> str:
+    """Return what is saved, why, and how good it is on the test rows; empty if nothing is saved."""
+    method = next((one for one in problem.methods if one.name == problem.saved), None)
+    if method is None:
+        return ""
+    scores = [
+        f"{METRICS[name].title}{NO_BREAK}{_ensemble_text(problem, method, name)}" for name in METRICS if name in method.ensemble
+    ]
+    reached = f" On the test rows it has {', '.join(scores)}." if scores else ""
+    folds = len(method.scores.get(problem.selected_by, ()))
+    mean = f", the mean of the models of {folds} folds" if folds > 1 else ""
+    return f"Saved is {printable(method.title)}{mean}: it was best on validation rows, and test rows play no part in that.{reached}"
+
+
+def _ensemble_text(problem: Problem, method: Method, metric: str) -> str:
+    digits = 3 if METRICS[metric].larger_is_better else decimals(score(one, metric).mean for one in problem.methods)
+    return number(method.ensemble[metric], digits)
+
+
+def next_step(problem: Problem) -> str:
+    """Return what may bring a clearer or better result; empty where nothing comes to mind."""
+    outcome = _outcome(problem)
+    if problem.warnings:
+        return "First look at the warnings."
+    if outcome == "near" and problem.truth is None:
+        return "More rows decide it better; a longer run (--full) or other losses may help, too."
+    if outcome in ("nothing", "linear"):
+        return "Look for columns that say more about the target, or use the simpler model."
+    return ""
 
 
 @dataclass(frozen=True)
@@ -170,8 +272,24 @@ def score_table(problem: Problem) -> SortableTable:
     for metric in metrics:
         first = "descending" if METRICS[metric].larger_is_better else "ascending"
         headings.append(Heading(METRICS[metric].title, first, first if metric == problem.selected_by else "none"))
-    rows = [(method, [*(_score_cell(problem, method, metric) for metric in metrics), *_effort(method)]) for method in order]
+    if has_ensembles := any(method.ensemble for method in order):
+        first = "descending" if METRICS[problem.selected_by].larger_is_better else "ascending"
+        headings.append(Heading(f"{METRICS[problem.selected_by].title} of the mean", first))
+    order += problem.references
+    rows = []
+    for method in order:
+        cells = [_score_cell(problem, method, metric) for metric in metrics]
+        cells += [_ensemble_cell(problem, method)] if has_ensembles else []
+        rows.append((method, [*cells, *_effort(method)]))
     return SortableTable([*headings, Heading("Models"), Heading("Seconds")], rows)
+
+
+def _ensemble_cell(problem: Problem, method: Method) -> TableCell:
+    if problem.selected_by not in method.ensemble:
+        return TableCell(NOTHING)
+    value = method.ensemble[problem.selected_by]
+    mark = "saved" if method.name == problem.saved else ""
+    return TableCell(_ensemble_text(problem, method, problem.selected_by), _sortable(value), mark=mark)
 
 
 def _score_cell(problem: Problem, method: Method, metric: str) -> TableCell:
@@ -191,14 +309,16 @@ def _effort(method: Method) -> list[TableCell]:
 
 
 def gain_table(problem: Problem) -> SortableTable | None:
-    """Return the gain of the method of interest of every family over its rivals in percent, with both p-values."""
+    """Return the gain of the method of interest of every family over its rivals, with p-values; None if nothing was learned."""
     metrics, methods = metrics_of(problem), methods_of_interest(problem)
+    if unbeaten_reference(problem) is not None:
+        return None
     best = {metric: best_rival(problem, metric) for metric in metrics}
     several = len(methods) > 1
     rows = []
     for method in methods:
         for rival in _rivals(problem, method, [one for one in best.values() if one is not None]):
-            cells = [_gain_cell(compare_methods(problem, name, rival, method), is_best=rival is best[name]) for name in metrics]
+            cells = [gain_cell(problem, name, rival, method, is_best=rival is best[name]) for name in metrics]
             name = [TableCell(printable(method.title), printable(method.title).lower())] if several else []
             rows.append((rival, [*name, *cells]))
     headings = [Heading(f"{INTEREST} against"), *([Heading(f"{INTEREST} by")] if several else [])]
@@ -212,10 +332,25 @@ def _rivals(problem: Problem, method: Method, best: Sequence[Method]) -> list[Me
     return sorted(own, key=lambda one: one.loss != BASELINE) + [one for one in order if one in best and one not in own]
 
 
-def _gain_cell(one: Comparison, *, is_best: bool = False) -> TableCell:
+_NEAR_ZERO = 0.2
+"""A correlation or R2 below this has no percentages: a small difference would be a large share of it."""
+
+
+def gain_text(problem: Problem, metric: str, rival: Method, one: Comparison, method: Method | None = None) -> str:
+    """Return a gain in percent, or for correlations near zero the difference itself."""
+    theirs, mine = score(rival, metric).mean, score(method or method_of_interest(problem) or rival, metric).mean
+    if METRICS[metric].larger_is_better and min(theirs, mine) < _NEAR_ZERO:
+        return f"{mine - theirs:+.3f}" if math.isfinite(mine - theirs) else NOTHING
+    return percent(one.gain)
+
+
+def gain_cell(problem: Problem, metric: str, rival: Method, method: Method | None = None, *, is_best: bool = False) -> TableCell:
+    """Return the gain over a rival with both p-values."""
+    one = compare_methods(problem, metric, rival, method)
     mark = ("gain" if one.gain > 0 else "loss") if one.is_clear else "unclear"
     tests = f"p {probability(one.p)} / {probability(one.p_corrected)}"
-    return TableCell(percent(one.gain), _sortable(one.gain), tests, f"{mark} rival" if is_best else mark)
+    text = gain_text(problem, metric, rival, one, method)
+    return TableCell(text, _sortable(one.gain), tests, f"{mark} rival" if is_best else mark)
 
 
 def overview(results: Results) -> Iterator[dict[str, Any]]:
@@ -225,10 +360,10 @@ def overview(results: Results) -> Iterator[dict[str, Any]]:
         method = method_of_interest(problem)
         winner = f"{printable(order[0].title)} {score_texts(problem, order[0], metric)[0]}" if order else NOTHING
         rank = f"{order.index(method) + 1} of {len(order)}" if method in order else NOTHING
-        rivals = (baseline_of(problem, method), best_rival(problem, metric))
-        cells = [
-            _gain_cell(compare_methods(problem, metric, rival)) if method and rival else TableCell(NOTHING) for rival in rivals
-        ]
+        rivals = (
+            (baseline_of(problem, method), best_rival(problem, metric)) if unbeaten_reference(problem) is None else (None, None)
+        )
+        cells = [gain_cell(problem, metric, rival) if method and rival else TableCell(NOTHING) for rival in rivals]
         yield {"title": printable(problem.title), "metric": METRICS[metric].title, "winner": winner, "rank": rank, "cells": cells}
 
 

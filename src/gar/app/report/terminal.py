@@ -1,7 +1,6 @@
 """Results as tables in a terminal, or as plain text where the output is not a terminal."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from rich.box import HORIZONTALS
 from rich.console import Console
@@ -9,18 +8,21 @@ from rich.table import Table
 from rich.text import Text
 
 import gar.app.report.summary as summary
-from gar.app.report.formatting import number, percent, printable, probability
+from gar.app.report.formatting import number, printable, probability
 from gar.app.report.results import Method, Problem, Results
-from gar.registry import BASELINE, LOSSES, METHOD_OF_INTEREST, METRICS, NETWORKS
+from gar.registry import METHOD_OF_INTEREST, METRICS
 
-_ONE_LINE = 104
-"""Width from which mean and standard deviation fit in one line."""
-_LONGER = 10
-"""Additional width for the names of families."""
+_NAME_WIDTH = 14
+"""Least width of the column of methods."""
+
+_LESS_IMPORTANT = ("spearman", "rmse", "r2", "pearson")
+"""Metrics that are left out first where the terminal is too narrow for all numbers."""
+
+Cells = list[list[Text]]
 
 
 def print_results(results: Results, console: Console | None = None) -> None:
-    """Print a table for every problem: mean (sd) over folds of every method, then the gains of GAR with their p-values.
+    """Print what was found on every problem: the verdict, what is saved, warnings, the scores, and the gains of GAR.
 
     Args:
         results: of a comparison.
@@ -28,9 +30,15 @@ def print_results(results: Results, console: Console | None = None) -> None:
     """
     out = console or Console()
     for problem in results.problems:
-        longer = _LONGER if any(method.family != NETWORKS for method in problem.methods) else 0
-        out.print(_table(problem, wide=out.width >= _ONE_LINE + longer))
+        for warning in problem.warnings:
+            out.print(Text(f"Warning: {printable(warning)}", style="yellow"))
+        out.print(_scores(problem, out.width))
+        if (gains := _gains(problem)) is not None:
+            out.print(gains)
         out.print(Text(summary.verdict(problem), style="bold"))
+        for text in (summary.saved_text(problem), summary.next_step(problem)):
+            if text:
+                out.print(Text(text))
         for note in problem.notes:
             out.print(Text(f"- {printable(note)}"))
         out.print()
@@ -38,51 +46,66 @@ def print_results(results: Results, console: Console | None = None) -> None:
         out.print(Text(summary.headline(results), style="bold"))
 
 
-def _table(problem: Problem, *, wide: bool) -> Table:
+def _scores(problem: Problem, width: int) -> Table:
+    """Return the scores in as many columns as fit: mean and standard deviation in one line if that fits, no number ever cut."""
     metrics = summary.metrics_of(problem)
-    title = f"{printable(problem.title)}: test rows, mean (sd) of folds; * is best"
-    table = Table(title=Text(title, style="bold"), title_justify="left", box=HORIZONTALS, show_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("method", no_wrap=True, overflow="ellipsis", min_width=14)
-    for metric in metrics:
-        arrow = "↑" if METRICS[metric].larger_is_better else "↓"
-        table.add_column(f"{METRICS[metric].title} {arrow}", justify="right", no_wrap=True)
-    table.add_column("seconds", justify="right", no_wrap=True)
+    choices = [(metrics, " "), (metrics, "\n")]
+    for name in _LESS_IMPORTANT:
+        metrics = [metric for metric in metrics if metric != name or metric == problem.selected_by]
+        choices.append((metrics, "\n"))
+    tables = [_score_table(problem, metrics, between) for metrics, between in choices]
+    return next((table for table, needed in tables if needed <= width), tables[-1][0])
+
+
+def _score_table(problem: Problem, metrics: Sequence[str], between: str) -> tuple[Table, int]:
+    """Return the table of scores, and the width that it needs."""
+    title = f"{printable(problem.title)}: test rows, mean (sd) of {'seeds' if problem.truth else 'folds'}; * is best"
     best = {metric: summary.ranking(problem.methods, metric)[:1] for metric in metrics}
-    for method in problem.methods:
+    headings = [f"{METRICS[metric].title} {'↑' if METRICS[metric].larger_is_better else '↓'}" for metric in metrics]
+    table, needed = _table(title, "method", [*headings, "seconds"]), _NAME_WIDTH + 1
+    methods = [*problem.methods, *problem.references]
+    rows = [
+        [*(_cell(problem, method, metric, method in best[metric], between) for metric in metrics), Text(number(method.seconds, 1))]
+        for method in methods
+    ]
+    for method, cells in zip(methods, rows, strict=True):
         style = "bold" if method.loss == METHOD_OF_INTEREST else ""
-        cells = [_cell(problem, method, metric, best=method in best[metric], wide=wide) for metric in metrics]
-        table.add_row(Text(printable(method.title, 24), style=style), *cells, Text(number(method.seconds, 1)))
-    _add_comparisons(table, problem, metrics, wide=wide)
+        if method in problem.references[:1]:
+            table.add_section()
+        table.add_row(Text(printable(method.title, 24), style=style), *cells)
+    for heading, column in zip([*headings, "seconds"], zip(*rows, strict=True), strict=True):
+        needed += 1 + max(len(heading), *(len(line) for cell in column for line in cell.plain.split("\n")))
+    return table, needed
+
+
+def _table(title: str, first: str, headings: Sequence[str]) -> Table:
+    table = Table(title=Text(title, style="bold"), title_justify="left", box=HORIZONTALS, show_edge=False, padding=(0, 1, 0, 0))
+    table.add_column(first, min_width=_NAME_WIDTH)
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
     return table
 
 
-def _cell(problem: Problem, method: Method, metric: str, *, best: bool, wide: bool) -> Text:
-    text = ("*" if best else "") + (" " if wide else "\n").join(summary.score_texts(problem, method, metric))
-    return Text(text, style="bold green" if best else "", justify="right")
+def _cell(problem: Problem, method: Method, metric: str, is_best: bool, between: str) -> Text:
+    text = ("*" if is_best else "") + between.join(summary.score_texts(problem, method, metric)).rstrip()
+    return Text(text, style="bold green" if is_best else "", justify="right")
 
 
-def _add_comparisons(table: Table, problem: Problem, metrics: Sequence[str], *, wide: bool) -> None:
-    """Add rows below the methods: GAR of each family against the baseline of its own, and against the best rival by each metric."""
-    best = [summary.best_rival(problem, metric) for metric in metrics]
+def _gains(problem: Problem) -> Table | None:
+    """Return the gains of GAR of each family over the baseline of its own, and over the best rival of all."""
+    if summary.unbeaten_reference(problem) is not None:
+        return None
+    metric = problem.selected_by
+    table = _table("", "", [METRICS[metric].title, "p unpaired", "p paired"])
     for method in summary.methods_of_interest(problem):
-        for name, rivals in ((LOSSES[BASELINE].title, [summary.baseline_of(problem, method)] * len(metrics)), ("best", best)):
-            if not any(rivals):
+        rivals = {"": summary.baseline_of(problem, method), "the best rival, ": summary.best_rival(problem, metric)}
+        if rivals[""] is rivals["the best rival, "]:
+            del rivals[""]
+        for prefix, rival in rivals.items():
+            if rival is None:
                 continue
-            pairs = zip(metrics, rivals, strict=True)
-            compared = [rival and summary.compare_methods(problem, metric, rival, method) for metric, rival in pairs]
-            table.add_section()
-            _add_row(table, f"{printable(method.title, 16)} over {name}", compared, lambda one: percent(one.gain))
-            if rivals is best:
-                _add_row(table, "  which is", rivals, lambda rival: _rival_name(rival, wide=wide))
-            _add_row(table, "  p t-test", compared, lambda one: probability(one.p))
-            _add_row(table, "  p corrected", compared, lambda one: probability(one.p_corrected))
-
-
-def _add_row(table: Table, name: str, values: Sequence[Any], shown: Callable[[Any], str]) -> None:
-    table.add_row(name, *(Text("" if one is None else shown(one), justify="right") for one in values), "")
-
-
-def _rival_name(rival: Method, *, wide: bool) -> str:
-    """Return the title of a rival, in two lines where columns are narrow."""
-    name = printable(rival.title, 16)
-    return name if wide else "\n".join(printable(part, 9) for part in name.replace("-", "- ").split(" ", 1))
+            one = summary.compare_methods(problem, metric, rival, method)
+            gain = summary.gain_text(problem, metric, rival, one, method)
+            name = f"{printable(method.title, 24)} over {prefix}{printable(rival.title, 24)}"
+            table.add_row(Text(name), gain, probability(one.p), probability(one.p_corrected))
+    return table if table.row_count else None

@@ -1,5 +1,7 @@
 """Split rows into train, validation and test parts: shuffled, or with groups kept together."""
 
+from itertools import pairwise
+
 import numpy as np
 from sklearn.model_selection import GroupKFold, KFold
 
@@ -19,6 +21,34 @@ def shuffled_folds(rows: int, *, seed: int = 0, folds: int = 5, test: float = 0.
     order = np.random.default_rng(seed).permutation(rows)
     parts = consecutive_folds(rows, count_tested(rows, test, folds, "rows", fewest=2), folds)  # one row has no correlation
     return [(order[train], order[valid], order[tested]) for train, valid, tested in parts]
+
+
+def resampled_folds(rows: int, *, seed: int = 0, folds: int = 3, test: float = 0.2, valid: int = 10_000) -> list[Parts]:
+    """Return row numbers ``(train, valid, test)`` of each fold, for a large table: validation rows are drawn anew in each.
+
+    There are at most ``valid`` of them, and a tenth of the rows that are not tested, so that most rows train.
+    """
+    generator = np.random.default_rng(seed)
+    tested, rest = np.split(generator.permutation(rows), [count_tested(rows, test, folds, "rows", fewest=2)])
+    drawn = [generator.permutation(rest) for _ in range(folds)]
+    count = min(valid, len(rest) // 10)
+    return [(order[count:], order[:count], tested) for order in drawn]
+
+
+def ordered_folds(times: np.ndarray, *, folds: int = 5, test: float = 0.2) -> list[Parts]:
+    """Return row numbers ``(train, valid, test)`` of each fold in order of time: the last rows are tested.
+
+    The rows before are cut into consecutive blocks, each of which validates one fold. Rows of one time are never in two parts.
+    """
+    order = np.argsort(times, kind="stable")
+    count_tested(len(np.unique(times)), test, folds, "different times", fewest=1)
+    wanted = [round((1 - test) * part / folds * len(order)) for part in range(1, folds + 1)]
+    cuts = [0, *np.searchsorted(times[order], times[order][wanted], side="left").tolist()]
+    blocks, tested = [order[start:end] for start, end in pairwise(cuts)], order[cuts[-1] :]
+    if min(map(len, blocks)) == 0:
+        raise InputError(f"too many rows have the same time to cut them into folds={folds}; use fewer folds, or another column")
+    rest = order[: cuts[-1]]
+    return [(np.setdiff1d(rest, block), block, tested) for block in blocks]
 
 
 def group_folds(groups: np.ndarray, *, seed: int = 0, folds: int = 5, test: float = 0.2) -> list[Parts]:

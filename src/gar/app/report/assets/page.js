@@ -34,6 +34,15 @@
     });
   });
 
+  // Long tables: all rows on request.
+  all("[data-all]").forEach((button) => {
+    button.addEventListener("click", () => {
+      document.getElementById(button.dataset.all).classList.remove("short");
+      button.parentElement.remove();
+      announce("All rows are shown");
+    });
+  });
+
   // Views of one figure: values or ranks.
   all("[data-view]").forEach((button) => {
     button.addEventListener("click", () => {
