@@ -37,10 +37,10 @@ TABLES: dict[str, tuple[str, ...]] = {
     "college": (),
     "wage": (),
     "ames_housing": (),
-    "emobank_valence": ("--drop", "split"),
     "flip_gb1": ("--drop", "split_one_vs_rest,split_two_vs_rest,split_three_vs_rest,split_low_vs_high,split_sampled"),
     "seoul_bike": (),
     "nlswork_wages": ("--group", "idcode"),
+    "california_housing": (),
     "metro_traffic": ("--time", "year"),
 }
 """Options for the columns of each table."""
