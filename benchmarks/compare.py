@@ -111,8 +111,8 @@ def limited(file: Path, options: tuple[str, ...], folder: Path) -> dict[str, Any
 
 def table() -> str:
     """Return the records as a table in Markdown."""
-    names = ("table", "rows", "seconds", "seconds_over_estimate", "seconds_over_limit", "page_agrees", "saved")
-    names += ("predict_over_report", "saved_over_estimator")
+    names = ["table", "rows", "seconds", "seconds_over_estimate", "seconds_over_limit", "page_agrees", "saved"]
+    names += ["predict_over_report", "saved_over_estimator"]
     records = [json.loads(path.read_text()) for name in TABLES if (path := RECORDS / f"{name}.json").exists()]
     lines = ["| " + " | ".join(name.replace("_", " ") for name in names) + " |", "|---" * len(names) + "|"]
     return "\n".join([*lines, *("| " + " | ".join(str(record[name]) for name in names) + " |" for record in records)])
