@@ -85,7 +85,7 @@ def predicted(name: str, file: Path, folder: Path, loss: str, mae: float) -> dic
     """Predict the test rows by the command and by the estimator itself."""
     given = dict(zip((one.removeprefix("--") for one in TABLES[name][::2]), TABLES[name][1::2], strict=True))
     drop = [given.pop("drop")] if "drop" in given else []
-    prepared = prepare(source_of_file(file, targets=["target"], drop=drop, **given), Options())  # type: ignore[arg-type]
+    prepared = prepare(source_of_file(file, targets=["target"], drop=drop, **given), Options())
     source, test = prepared.source, prepared.test
     source.features.iloc[test].to_csv(folder / "test.csv", index=False)
     printed = subprocess.run(
