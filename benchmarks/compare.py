@@ -37,10 +37,10 @@ TABLES: dict[str, tuple[str, ...]] = {
     "college": (),
     "wage": (),
     "ames_housing": (),
-    "emobank_valence": ("--drop", "split"),
     "flip_gb1": ("--drop", "split_one_vs_rest,split_two_vs_rest,split_three_vs_rest,split_low_vs_high,split_sampled"),
     "seoul_bike": (),
     "nlswork_wages": ("--group", "idcode"),
+    "california_housing": (),
     "metro_traffic": ("--time", "year"),
 }
 """Options for the columns of each table."""
@@ -85,7 +85,7 @@ def predicted(name: str, file: Path, folder: Path, loss: str, mae: float) -> dic
     """Predict the test rows by the command and by the estimator itself."""
     given = dict(zip((one.removeprefix("--") for one in TABLES[name][::2]), TABLES[name][1::2], strict=True))
     drop = [given.pop("drop")] if "drop" in given else []
-    prepared = prepare(source_of_file(file, targets=["target"], drop=drop, **given), Options())  # type: ignore[arg-type]
+    prepared = prepare(source_of_file(file, targets=["target"], drop=drop, **given), Options())
     source, test = prepared.source, prepared.test
     source.features.iloc[test].to_csv(folder / "test.csv", index=False)
     printed = subprocess.run(
@@ -111,8 +111,8 @@ def limited(file: Path, options: tuple[str, ...], folder: Path) -> dict[str, Any
 
 def table() -> str:
     """Return the records as a table in Markdown."""
-    names = ("table", "rows", "seconds", "seconds_over_estimate", "seconds_over_limit", "page_agrees", "saved")
-    names += ("predict_over_report", "saved_over_estimator")
+    names = ["table", "rows", "seconds", "seconds_over_estimate", "seconds_over_limit", "page_agrees", "saved"]
+    names += ["predict_over_report", "saved_over_estimator"]
     records = [json.loads(path.read_text()) for name in TABLES if (path := RECORDS / f"{name}.json").exists()]
     lines = ["| " + " | ".join(name.replace("_", " ") for name in names) + " |", "|---" * len(names) + "|"]
     return "\n".join([*lines, *("| " + " | ".join(str(record[name]) for name in names) + " |" for record in records)])

@@ -1,4 +1,4 @@
-"""Networks as a family: every loss is one :class:`gar.GARRegressorCV` on the folds of the comparison, several losses at a time."""
+"""Networks as a family: every loss is one GARRegressorCV on the folds of the comparison, several losses at a time."""
 
 import time
 import warnings

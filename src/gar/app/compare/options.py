@@ -13,7 +13,7 @@ from gar.validation import check_choice
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Choices of a comparison; None is the default of :class:`gar.GARRegressorCV`, or of the preset.
+    """Choices of a comparison; None is the default of :class:`gar.estimators.GARRegressorCV`, or of the preset.
 
     Args:
         losses: names of :data:`gar.registry.LOSSES`; None is the paper's nine, or as many of them as are done in a few minutes.

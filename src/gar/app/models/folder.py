@@ -94,7 +94,7 @@ class NetworksDescription(Description):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TableModel(Model):
-    """A :class:`Model` of networks, as those of :class:`gar.GARRegressorCV`: all of them count alike.
+    """A :class:`Model` of networks, as those of :class:`gar.estimators.GARRegressorCV`: all of them count alike.
 
     Args:
         members: of every fold, its networks with their scalings.
