@@ -87,6 +87,7 @@ def run_hook(name: str, file: Path) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("name", "good", "bad"),
     [("end-of-file", b"text\n", b"text"), ("large-files", b"x", bytes((1 << 20) + 1024))],
+    ids=["end of file", "large"],
 )
 def test_checks_of_files_find_what_they_look_for(name: str, good: bytes, bad: bytes, tmp_path: Path) -> None:
     (tmp_path / "good").write_bytes(good)

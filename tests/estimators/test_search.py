@@ -14,6 +14,7 @@ from gar import GARRegressor, GARRegressorCV
 from gar.estimators.halving import Budget, greedy_choice, with_fewer_rows
 from gar.estimators.presets import batch_size_for, epochs_for, finalists_for
 from gar.group_metrics import within_groups
+from gar.search import RunContext
 from gar.stack import StackData
 from tests.estimators.test_estimators import quick, table
 
@@ -73,7 +74,7 @@ def test_a_time_limit_is_kept_and_reported(jobs: int) -> None:
     x = generator.normal(size=(1500, 10))
     y = x[:, 0] + np.sin(2 * x[:, 1])
     if jobs > 1:
-        quick(n_jobs=jobs, epochs=1).fit(x[:100], y[:100])  # starts the workers
+        RunContext(workers=jobs).start_workers()
     start = time.monotonic()
     with pytest.warns(UserWarning, match=r"time_limit=3 s was too short .* epochs"):
         model = GARRegressorCV(time_limit=3, random_state=0, n_jobs=jobs).fit(x, y)

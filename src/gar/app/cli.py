@@ -1,6 +1,7 @@
 """The command line: its commands, and how errors end them."""
 
 import atexit
+import multiprocessing
 import os
 import sys
 import warnings
@@ -55,7 +56,9 @@ def main() -> None:
 
 
 def _exit_at_once() -> NoReturn:
-    """Remove temporary files and exit; shutting down libraries one by one would keep the user waiting."""
+    """End worker processes, remove temporary files and exit; shutting down libraries one by one would keep the user waiting."""
+    for worker in multiprocessing.active_children():
+        worker.terminate()
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()

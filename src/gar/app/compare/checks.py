@@ -51,11 +51,11 @@ def _few_rows(prepared: Prepared) -> Iterator[str]:
 
 def _given_away(prepared: Prepared) -> Iterator[str]:
     """Report columns that order the rows as a label does."""
-    rows = np.random.default_rng(0).permutation(len(prepared.codes))[:_SAMPLE]
+    rows, categorical = np.random.default_rng(0).permutation(len(prepared.codes))[:_SAMPLE], prepared.encoder.categorical_columns
     for name, labels in zip(prepared.source.targets, prepared.source.labels[rows].T, strict=True):
         for column, codes in zip(prepared.encoder.columns, prepared.codes[rows].T, strict=True):
             known = np.isfinite(codes) & np.isfinite(labels)
-            if column in prepared.encoder.categorical_columns or len(np.unique(codes[known])) < 5 or known.sum() < 10:
+            if column in categorical or len(np.unique(codes[known])) < 5 or known.sum() < 10:
                 continue
             if abs(spearmanr(codes[known], labels[known]).statistic) > _GIVEN_AWAY:
                 yield (

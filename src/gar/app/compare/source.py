@@ -266,11 +266,11 @@ class Prepared:
 
     def about(self, loss: str, title: str, metric: str) -> dict[str, Any]:
         """Return what a saved model says about itself: among others, the range of each column of numbers in training."""
-        rest = np.setdiff1d(np.arange(len(self.codes)), self.test)
+        rest, categorical = np.setdiff1d(np.arange(len(self.codes)), self.test), self.encoder.categorical_columns
         ranges = {
             column.name: [float(np.nanmin(codes)), float(np.nanmax(codes))]
             for column, codes in zip(self.encoder.columns, self.codes[rest].T, strict=True)
-            if column not in self.encoder.categorical_columns and not np.isnan(codes).all()
+            if column not in categorical and not np.isnan(codes).all()
         }
         return {"loss": loss, "title": title, "metric": metric, "table": self.source.name, "ranges": ranges}
 
