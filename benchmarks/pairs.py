@@ -18,6 +18,7 @@ from sklearn.model_selection import GroupKFold, KFold
 from torch import nn
 
 from benchmarks.against.tables import frame_of
+from benchmarks.pages import write_tables
 from gar import GARRegressor
 from gar.files import write_whole
 from gar.group_metrics import within_groups
@@ -229,23 +230,13 @@ def _cell(values: list[float] | None) -> str:
     return "" if values is None else f"{np.mean(values):.3f} ({np.std(values):.3f})"
 
 
-def write() -> None:
-    """Replace the tables of the page, which stand between comments that name them."""
-    text = PAGE.read_text()
-    for name, table in blocks().items():
-        start, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
-        before, rest = text.split(start)
-        text = before + start + "\n" + table + "\n\n" + end + rest.split(end, 1)[1]
-    write_whole(PAGE, text.encode())
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tables", nargs="*", metavar="TABLE", help=", ".join((*TABLES, MATRIX)))
     parser.add_argument("--page", action="store_true", help="write the tables of docs/pairs.md from the records")
     arguments = parser.parse_args()
     if arguments.page:
-        write()
+        write_tables(PAGE, blocks())
         return
     for name in arguments.tables or (*TABLES, MATRIX):
         record(name)

@@ -12,7 +12,7 @@ from benchmarks import scale, single, strength
 from benchmarks.against import timing
 from benchmarks.against.__main__ import record_of
 from benchmarks.against.tables import DEVELOPMENT, HELD_OUT
-from gar.files import write_whole
+from benchmarks.pages import write_tables
 from gar.registry import METRICS
 
 PAGE = Path(__file__).parents[2] / "docs" / "strength.md"
@@ -143,13 +143,8 @@ def draw() -> None:
 
 
 def write() -> None:
-    """Replace the tables of the page, which stand between comments that name them."""
-    text = PAGE.read_text()
-    for name, table in blocks().items():
-        start, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
-        before, rest = text.split(start)
-        text = before + start + "\n" + table + "\n\n" + end + rest.split(end, 1)[1]
-    write_whole(PAGE, text.encode())
+    """Render tables and figure anew."""
+    write_tables(PAGE, blocks())
     draw()
 
 
