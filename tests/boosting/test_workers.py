@@ -9,6 +9,7 @@ import pytest
 from gar.boosting import EarlyStoppingMetric, GARObjective
 from gar.errors import InputError
 
+dask = pytest.importorskip("dask", reason="the extra 'dask' is not installed")
 distributed = pytest.importorskip("distributed", reason="the extra 'dask' is not installed")
 dask_array = pytest.importorskip("dask.array", reason="the extra 'dask' is not installed")
 xgboost = pytest.importorskip("xgboost", reason="the extra 'boosting' is not installed")
@@ -35,8 +36,11 @@ def table(targets: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return x, labels, random.integers(1, 4, 600).astype(float)
 
 
-def chunks(values: np.ndarray) -> Any:
-    return dask_array.from_array(values, chunks=((200, 400), *values.shape[1:]))
+def chunks(client: Any, values: np.ndarray) -> Any:
+    """Return rows of which the first 200 are on one worker and the others on another; left to itself, Dask may use one for all."""
+    parts = zip(np.split(values, [200]), client.scheduler_info()["workers"], strict=True)
+    placed = [(part, client.scatter(part, workers=[worker], hash=False)) for part, worker in parts]
+    return dask_array.concatenate([dask_array.from_delayed(dask.delayed(one), part.shape, part.dtype) for part, one in placed])
 
 
 def trained(train: Callable[..., Any], data: Any, objective: Any, start: Any, **options: Any) -> Any:
@@ -51,8 +55,8 @@ def test_trees_of_two_workers_are_those_of_one(two: Any, targets: int, weighted:
     start = objective.starting_score(y)
     own = {"weight": weight} if weighted else {}
     alone = trained(xgboost.train, xgboost.DMatrix(x, y, **own), objective, start)
-    shared = {name: chunks(values) for name, values in own.items()}
-    data = xgboost_dask.DaskDMatrix(two, chunks(x), chunks(y), **shared)
+    shared = {name: chunks(two, values) for name, values in own.items()}
+    data = xgboost_dask.DaskDMatrix(two, chunks(two, x), chunks(two, y), **shared)
     together = trained(lambda *args, **kw: xgboost_dask.train(two, *args, **kw), data, objective, start)["booster"]
     expected = alone.predict(xgboost.DMatrix(x))
     np.testing.assert_allclose(together.predict(xgboost.DMatrix(x)), expected, rtol=1e-4, atol=1e-4)
@@ -76,7 +80,7 @@ def test_metrics_are_of_the_rows_of_all_workers(two: Any, name: Any) -> None:
         evals_result=histories,
         verbose_eval=False,
     )
-    shared = xgboost_dask.DaskDMatrix(two, chunks(x), chunks(y))
+    shared = xgboost_dask.DaskDMatrix(two, chunks(two, x), chunks(two, y))
     found = trained(
         lambda *args, **kw: xgboost_dask.train(two, *args, **kw),
         shared,
@@ -91,7 +95,7 @@ def test_metrics_are_of_the_rows_of_all_workers(two: Any, name: Any) -> None:
 
 def test_groups_of_rows_on_several_workers_are_refused(two: Any) -> None:
     x, y, _ = table()
-    data = xgboost_dask.DaskDMatrix(two, chunks(x), chunks(y))
+    data = xgboost_dask.DaskDMatrix(two, chunks(two, x), chunks(two, y))
     with pytest.raises(InputError, match="leave groups out"):
         xgboost_dask.train(two, OPTIONS, data, 2, obj=GARObjective(groups=np.arange(600) % 7))
 
@@ -101,4 +105,4 @@ def test_lightgbm_with_several_machines_is_refused(two: Any) -> None:
     x, y, _ = table()
     model = lightgbm.DaskLGBMRegressor(objective=GARObjective(), n_estimators=2, client=two)
     with pytest.raises(InputError, match="LightGBM trains with 2 machines"):
-        model.fit(chunks(x), chunks(y))
+        model.fit(chunks(two, x), chunks(two, y))
