@@ -52,10 +52,8 @@ SMALL_NETWORK, LARGE_NETWORK, LARGE_NETWORK_ROWS = NetworkSize(64, 16), NetworkS
 SMALL_ROWS = 4000
 """Up to this many training rows a table gets all epochs, in the smallest batches. More rows need fewer passes over them."""
 
-EPOCHS, BATCH_SIZE, FINALISTS = 60, 32, 3
-"""Epochs, rows of a batch and finalists of a small table: the best one of each encoding."""
-
-LARGE_FINALISTS = 2
+EPOCHS, BATCH_SIZE = 60, 32
+"""Epochs and rows of a batch of a small table."""
 
 LEAST_EPOCHS, _LARGEST_BATCH = 5, 512
 """Fewest epochs and most rows of a batch, whatever the size of a table."""
@@ -65,6 +63,9 @@ MAX_EXPANDED_FEATURES = 600
 
 ENCODINGS = ("periodic", "piecewise", None)
 """How networks may read features: with cosines of each, with ramps of each, or standardised alone."""
+
+LARGE_ENCODINGS = ("periodic", None)
+"""Encodings that are tried on large tables, whose networks take longer."""
 
 
 def encode_features(data: StackData, encoding: str | None, *, seed: int) -> StackData:
@@ -122,9 +123,14 @@ def batch_size_for(rows: int) -> int:
     return int(min(_LARGEST_BATCH, BATCH_SIZE * 2**doublings))
 
 
+def encodings_for(rows: int) -> tuple[str | None, ...]:
+    """Return the encodings to try for this many training rows: one for each of the finalists."""
+    return ENCODINGS if rows <= 2 * SMALL_ROWS else LARGE_ENCODINGS
+
+
 def finalists_for(rows: int) -> int:
     """Return the number of candidates that are trained for all epochs, for this many training rows."""
-    return FINALISTS if rows <= 2 * SMALL_ROWS else LARGE_FINALISTS
+    return len(encodings_for(rows))
 
 
 def train_settings(

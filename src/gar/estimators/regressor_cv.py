@@ -27,12 +27,12 @@ from gar.estimators.halving import (
     with_at_most,
 )
 from gar.estimators.presets import (
-    ENCODINGS,
     ESTIMATOR_PRESET,
     PAPER_PRESET,
     SMALL_ROWS,
     batch_size_for,
     encode_features,
+    encodings_for,
     epochs_for,
     finalists_for,
     train_rows,
@@ -77,7 +77,7 @@ class GARRegressorCV(NetworkRegressor):
         activation: between the layers: ``"silu"`` or ``"elu"``.
         encoding: of features: ``"periodic"`` adds cosines of each (:class:`gar.stack.PeriodicFeatures`), ``"piecewise"`` ramps of
             each (:class:`gar.stack.PiecewiseFeatures`), both with learned feature gates, which switch off uninformative inputs;
-            None is standardised features alone; ``"auto"`` tries all three.
+            None is standardised features alone; ``"auto"`` tries all three, and above 8000 training rows the first and the last.
         epochs: passes over the rows; ``"auto"`` is 60 up to 4000 training rows, and fewer for more.
         cv: number of folds, a splitter of scikit-learn, or a list of (train, test) rows. ``"auto"`` is five folds, or above 20,000
             rows two random splits.
@@ -218,7 +218,7 @@ class GARRegressorCV(NetworkRegressor):
             rows: training rows of a fold.
             folds: number of folds.
         """
-        candidates, small = len(self._candidates(self._encodings)), min(rows, SMALL_ROWS)
+        candidates, small = len(self._candidates(self._encodings(rows))), min(rows, SMALL_ROWS)
         planned = self._planned(rows, rows, folds)
         if self._is_whole_grid(candidates, planned):
             return planned._replace(finalists=candidates).cost
@@ -293,12 +293,11 @@ class GARRegressorCV(NetworkRegressor):
 
     def _encode(self, data: StackData, seed: int) -> Tables:
         """Return the table in every encoding to try."""
-        return {name: encode_features(data, name, seed=seed) for name in self._encodings}
+        return {name: encode_features(data, name, seed=seed) for name in self._encodings(train_rows(data))}
 
-    @property
-    def _encodings(self) -> tuple[str | None, ...]:
+    def _encodings(self, rows: int) -> tuple[str | None, ...]:
         encoding = self._hyperparameters["encoding"]
-        return ENCODINGS if encoding == "auto" else (encoding,)
+        return encodings_for(rows) if encoding == "auto" else (encoding,)
 
     @property
     def _hyperparameters(self) -> Mapping[str, Any]:
