@@ -138,3 +138,8 @@ METHODS: dict[str, Method] = {
     "lightgbm": lightgbm,
     "ridge": ridge,
 }
+
+ALPHAS = (1.0, 0.5, 2.0, 0.1, 10.0, float("inf"))
+"""Values of GAR's alpha that are tried alone, without a grid of them."""
+
+METHODS |= {f"alpha_{alpha:g}": _gar(alphas=(alpha,)) for alpha in ALPHAS}

@@ -8,7 +8,7 @@ import numpy as np
 
 from gar.errors import InputError
 from gar.estimators.base import Member, NetworkRegressor, Split, stack_data
-from gar.estimators.halving import TimeLimit
+from gar.estimators.budget import TimeLimit
 from gar.estimators.presets import ESTIMATOR_PRESET, batch_size_for, encode_features, epochs_for, train_rows, train_settings
 from gar.groups import order_by_groups
 from gar.stack import History, Models, StackData, TrainSettings, train
