@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from gar.errors import InputError
-from gar.functional import accelerated, pooled, single
+from gar.functional import accelerated, single, within
 from gar.functional.aggregation import Form
 from gar.functional.custom_backward import with_custom_backward
 from gar.functional.formulas import (
@@ -230,7 +230,7 @@ def gar_with(
         return loss.plain(pred)
     if torch.compiler.is_compiling():
         return loss.plain(pred) if loss.by_moments or is_exported() else loss.traced(pred)
-    return loss.plain(pred) if loss.by_moments and not loss.is_pooled(pred) else loss.closed_form(pred)
+    return loss.closed_form(pred) if settings.has_closed_form else loss.plain(pred)
 
 
 class GARFunction(NamedTuple):
@@ -248,14 +248,8 @@ class GARFunction(NamedTuple):
 
     @property
     def by_moments(self) -> bool:
-        """True if the loss is a formula over moments of groups, which autograd differentiates."""
+        """True if :meth:`plain` is a formula over moments of groups, which autograd differentiates."""
         return self.groups is not None or not self.settings.has_closed_form
-
-    def is_pooled(self, pred: Tensor) -> bool:
-        """Return True if groups are pooled on the CPU: that has a closed form too, in :mod:`gar.functional.pooled`."""
-        settings = self.settings
-        closed = self.groups is not None and settings.has_closed_form and settings.group_reduction == "pooled"
-        return closed and self.exchange_of is None and not on_accelerator(pred)
 
     @in_full_precision
     def closed_form(self, pred: Tensor) -> Tensor:
@@ -264,7 +258,7 @@ class GARFunction(NamedTuple):
 
     def value_and_gradient(self, pred: Tensor) -> tuple[Tensor, Tensor]:
         """Return the loss of each model and its gradient by the predictions, without a graph."""
-        if self.by_moments and not self.is_pooled(pred):
+        if not self.settings.has_closed_form:
             return self._differentiated(pred)
         columns = self.columns(pred, check_labels=False)  # a look at their mean, later, is enough
         alpha = self.alpha
@@ -272,7 +266,7 @@ class GARFunction(NamedTuple):
             alpha = per_model(alpha, columns.pred.shape[:-2], columns.pred, "alpha")
         exchange = self.exchange_of and self.exchange_of(columns)
         if columns.groups is not None:
-            value, gradient = pooled.value_and_gradient(columns, alpha, self.settings)
+            value, gradient = within.value_and_gradient(columns, alpha, self.settings)
         elif exchange is None and on_accelerator(pred):
             value, gradient = accelerated.value_and_gradient(columns, alpha, self.settings)
         elif exchange is None and single.suits(columns):
