@@ -113,7 +113,7 @@ class ColumnSquares:
         known = counts | (size == 0)
         if self._rows_count_alike:
             known |= size == 1  # its squares are 0, so that it does not matter that it does not count
-        squares = _certain(*self._totals[:2], error, pred, target)
+        squares = _certain(self._totals[0], self._totals[1], error, pred, target)
         return (size.dot(counts.to(size)), error, pred, target, cross) if bool(known.all() & squares) else None
 
 

@@ -15,7 +15,7 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor
 
-from gar.functional.blocks import GroupBlocks, GroupSquares, Squares
+from gar.functional.blocks import GroupBlocks, GroupSquares
 from gar.functional.custom_backward import VectorJacobian, with_custom_backward
 from gar.functional.formulas import (
     TENSORS,
@@ -57,11 +57,8 @@ class GroupMoments:
         self._by_group = reduction == "mean" and columns.groups is not None
         table = _differentiable(columns, alone=exchange is None)
         groups = Moments(*(table if exchange is None else exchange.merged(table)).unbind(0))
-        if columns.groups is None:
-            self._total, size = (Moments(*(field.squeeze(-1) for field in groups)), groups.size.squeeze(-1))
-        else:
-            self._total, size = self._pooled(groups)
-        self._filled = size.detach() > 0
+        self._total = Moments(*(field.squeeze(-1) for field in groups)) if columns.groups is None else self._pooled(groups)
+        self._filled: Tensor = self._total.size.detach() > 0
         self.moments = groups if self._by_group else self._total
         self.spreads = spreads_of(self.moments, eps=eps, unit=self._unit, xp=TENSORS)
         self._share = self._filled if columns.share is None else columns.share
@@ -89,7 +86,7 @@ class GroupMoments:
         count = share.sum(-1)
         return (values * share).sum(-1) / (count + (count == 0))
 
-    def _pooled(self, groups: Moments) -> tuple[Moments, Tensor]:
+    def _pooled(self, groups: Moments) -> Moments:
         counts = counting(groups, self._eps, self._unit).to(groups.size.dtype)
         return pooled(groups, groups.absolute.sum(-1), counts, unit=self._unit)
 
@@ -100,10 +97,10 @@ def counting(groups: Moments, eps: float, unit: float) -> Tensor:
     return is_spread(groups.target.detach() / size, groups.mean_target.detach(), eps, unit)  # type: ignore[no-any-return]
 
 
-def pooled(groups: Moments, absolute: Tensor, counts: Tensor, *, unit: float) -> tuple[Moments, Tensor]:
-    """Return the moments of a column from those of its groups and which of them count, and the size of the column.
+def pooled(groups: Moments, absolute: Tensor, counts: Tensor, *, unit: float) -> Moments:
+    """Return the moments of a column from those of its groups, and 1.0 for each group that counts.
 
-    The size among the moments is that of the groups that count. Absolute errors are of all rows.
+    Their size is that of the groups that count, or 1 if none does: all squares are 0 then. Absolute errors are of all rows.
     """
     table = torch.stack([groups.size.expand(groups.error.shape), *groups[5:]])
     paired, *squares = (counts * table).sum(-1).unbind(0)
@@ -112,16 +109,16 @@ def pooled(groups: Moments, absolute: Tensor, counts: Tensor, *, unit: float) ->
 
 def pooled_moments(
     groups: Moments, absolute: Tensor, paired: Tensor, error: Tensor, pred: Tensor, target: Tensor, cross: Tensor, *, unit: float
-) -> tuple[Moments, Tensor]:
+) -> Moments:
     """Like :func:`pooled`, from sums over the groups that count: their rows, ``D``, ``F``, ``V`` and ``Q``."""
-    size = groups.size.sum(-1).expand(error.shape)
-    divisor, some = size + (size == 0), paired + (paired == 0)
-    means = ((groups.size * torch.stack(groups[1:4])).sum(-1) / divisor).unbind(0)
+    rows = groups.size.sum(-1)
+    divisor, size = rows + (rows == 0), (paired + (paired == 0) * (rows > 0)).expand(error.shape)
+    pred_mean, target_mean, error_mean = (groups.size * torch.stack(groups[1:4])).sum(-1) / divisor
     level = ((groups.size * groups.mean_pred.detach().square()).sum(-1) / divisor).sqrt()
     noise = rounding_noise(level, unit, slack=TWICE_CENTRED)
     pred = pred.masked_fill(pred.detach() <= paired * noise * noise, 0.0)  # predictions that are constant in every group
     # A sum of absolute errors is divided by the size among the moments.
-    return Moments(paired.expand(error.shape), *means, absolute / divisor * some, error, pred, target, cross), size
+    return Moments(size, pred_mean, target_mean, error_mean, absolute / divisor * size, error, pred, target, cross)
 
 
 def _differentiable(columns: Columns, *, alone: bool) -> Tensor:
@@ -144,13 +141,11 @@ def _differentiable(columns: Columns, *, alone: bool) -> Tensor:
     return with_custom_backward(columns.pred, solve, plain if alone else None)
 
 
-def group_rows(columns: Columns, squares: Squares | None = None) -> "GroupBlocks | CentredRows":
-    """Return the rows of a batch with their groups. On the CPU nothing of their size is made, and ``squares`` are taken at once."""
+def group_rows(columns: Columns) -> "GroupBlocks | CentredRows":
+    """Return the rows of a batch with their groups; on the CPU nothing of their size is made."""
     if columns.groups is None or on_accelerator(columns.pred):
         return CentredRows(columns.pred, columns)
-    if squares is None and GroupSquares.suit(columns):
-        squares = GroupSquares(columns)
-    return GroupBlocks(columns, squares)
+    return GroupBlocks(columns, GroupSquares(columns) if GroupSquares.suit(columns) else None)
 
 
 def shares_of_groups(size: Tensor) -> Tensor:

@@ -10,10 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gar.functional.blocks import ColumnSquares
+from gar.functional.blocks import ColumnSquares, GroupBlocks
 from gar.functional.formulas import Moments, solve_moments
-from gar.functional.grouped import counting, group_rows, pooled, pooled_moments, shares_of_groups
-from gar.functional.moments import few_numbers, rounding_unit
+from gar.functional.grouped import CentredRows, counting, group_rows, pooled, pooled_moments, shares_of_groups
+from gar.functional.moments import as_table, few_numbers, rounding_unit
+from gar.functional.single import solve_floats
 from gar.validation import Columns, can_be_read, check_labels
 
 if TYPE_CHECKING:
@@ -24,39 +25,50 @@ def value_and_gradient(columns: Columns, alpha: float | Tensor, settings: "GARSe
     """Return the loss, shape ``(...)``, and its gradient by ``columns.pred``, of the shape of that."""
     unit = rounding_unit(columns.pred)
     batch = (_Pooled if settings.group_reduction == "pooled" else _ByGroup)(columns, settings.eps, unit)
-    xp, m, share, alpha = few_numbers(batch.moments, batch.share, alpha)
-    if settings.nan_policy == "raise" and isinstance(m.mean_target, np.ndarray) and not np.isfinite(m.mean_target).all():
+    if can_be_read(columns.target) and settings.nan_policy == "raise" and not bool(batch.moments.mean_target.isfinite().all()):
         check_labels(columns.target)
-    with np.errstate(all="ignore"):  # what is not finite shows in the result and needs no warning
-        value, factors = solve_moments(m, share, alpha, settings, unit, xp)
-    by_sign, by_error, by_pred = (torch.as_tensor(factor).to(batch.share) for factor in factors)
-    return torch.as_tensor(value).to(batch.share), batch.gradient(by_sign, by_error, by_pred)
+    if batch.moments.error.ndim == 0 and can_be_read(columns.pred):
+        value, factors = solve_floats(Moments(*as_table(batch.moments).tolist()), float(alpha), settings, unit)
+    else:
+        xp, m, share, alpha = few_numbers(Moments(*map(torch.atleast_1d, batch.moments)), batch.share, alpha)
+        with np.errstate(all="ignore"):  # what is not finite shows in the result and needs no warning
+            value, factors = solve_moments(m, share, alpha, settings, unit, xp)
+    like = batch.moments.error
+    return torch.as_tensor(value).to(like), batch.gradient(*(torch.as_tensor(factor).to(like) for factor in factors))
 
 
 class _Pooled:
     """Columns whose moments are summed over their groups, ``(..., columns)``."""
 
+    share = None
+
     def __init__(self, columns: Columns, eps: float, unit: float) -> None:
-        one_pass = ColumnSquares(columns) if ColumnSquares.suit(columns) else None
-        self._rows, self._counts = group_rows(columns, one_pass), None
-        sums = one_pass and one_pass.around_means(self._rows, eps, unit)
-        if sums:
-            m, size = pooled_moments(self._rows.with_squares(), self._rows.absolute, *sums, unit=unit)
-        else:
-            groups = self._rows.moments()
+        self._rows, found = _in_one_pass(columns, eps, unit) if ColumnSquares.suit(columns) else (group_rows(columns), None)
+        self._counts: Tensor | None = None
+        if found is None:
+            groups, like = self._rows.moments(), columns.pred
             counts = counting(groups, eps, unit)
             all_count = can_be_read(counts) and bool((counts | (groups.size == 0)).all())
-            self._counts = None if all_count else counts.to(columns.pred.dtype)
-            m, size = pooled(groups, self._rows.absolute, counts.to(columns.pred.dtype), unit=unit)
-        self._paired = (m.size / (size + (size == 0))).unsqueeze(-1)
-        self.moments, self.share = Moments(*(torch.atleast_1d(field) for field in m)), torch.atleast_1d(size > 0).to(m.error)
+            self._counts = None if all_count else counts.to(like.dtype)
+            found = pooled(groups, self._rows.absolute, counts.to(like.dtype), unit=unit)
+        self.moments = found
 
-    def gradient(self, *factors: Tensor) -> Tensor:
+    def gradient(self, by_sign: Tensor, *by_squares: Tensor) -> Tensor:
         """Return the gradient by the predictions, from the factors of sign, centred error and centred prediction of columns."""
-        by_sign, by_error, by_pred = (factor.reshape(self._paired.shape) for factor in factors)
+        rows, paired = self._rows.size.sum(-1), self.moments.size
+        by_sign = by_sign.reshape(paired.shape) * (paired / (rows + (rows == 0)))  # absolute errors are those of all rows
+        by_error, by_pred = (factor.reshape(*paired.shape, 1) for factor in by_squares)
         if self._counts is not None:
             by_error, by_pred = by_error * self._counts, by_pred * self._counts
-        return self._rows.gradient(by_sign * self._paired, by_error, by_pred)
+        return self._rows.gradient(by_sign.unsqueeze(-1), by_error, by_pred)
+
+
+def _in_one_pass(columns: Columns, eps: float, unit: float) -> tuple[GroupBlocks | CentredRows, Moments | None]:
+    """Return the rows of a single column, and its moments if they have kept their digits."""
+    squares = ColumnSquares(columns)
+    rows = GroupBlocks(columns, squares)
+    sums = squares.around_means(rows, eps, unit)
+    return rows, None if sums is None else pooled_moments(rows.with_squares(), rows.absolute, *sums, unit=unit)
 
 
 class _ByGroup:
