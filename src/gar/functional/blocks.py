@@ -209,16 +209,30 @@ class GroupBlocks:
             error, pred = self._shifts[0] + error, self._shifts[1] + pred
         return Moments(self.size, pred, pred - error, error, self.absolute, *(squares or [torch.zeros_like(pred)] * 4))
 
-    def _centred_squares(self) -> Tensor:
-        """Return ``D``, ``F``, ``V`` and ``Q`` of every group, from another pass over values minus the mean of their group."""
-        tables = self._pred.new_zeros(4, *self.size.shape)
+    def _centred_squares(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return ``D``, ``F``, ``V`` and ``Q`` of every group, from another pass over values minus the mean of their group.
+
+        Means of many rows are rounded: what is left over of them is taken out as well.
+        """
+        rests, tables = self._pred.new_zeros(2, *self.size.shape), self._pred.new_zeros(4, *self.size.shape)
         for block in map(self._shifted, self._blocks()):
             error = block.error.sub_(block.groups.of_rows(self.mean_error))
             pred = torch.sub(block.pred, block.groups.of_rows(self.mean_pred), out=block.other)
+            for table, values in zip(rests, (error, pred), strict=True):
+                block.scatter(table, block.weighted(values))
             block.scatter(tables[3], block.weighted(torch.mul(pred, error, out=block.buffer)))
             for table, values in zip(tables, (error, pred, torch.sub(pred, error, out=block.buffer)), strict=False):
                 block.scatter(table, block.weighted(values.square_()))
-        return tables
+        rest_error, rest_pred = rests / self.divisor
+        self.mean_error, self.mean_pred = self.mean_error + rest_error, self.mean_pred + rest_pred
+        squares = (self._around(*pair) for pair in zip(tables, (rest_error, rest_pred, rest_pred - rest_error), strict=False))
+        return *squares, tables[3] - self.size * rest_pred * rest_error
+
+    def _around(self, squares: Tensor, rest: Tensor) -> Tensor:
+        """Return sums of squares without what is left over of means; 0 for equal values, whose sums are rounded alike."""
+        of_rest = self.size * rest * rest
+        found = squares - of_rest
+        return found.masked_fill(found <= 2.0 * torch.finfo(found.dtype).eps * self.size * of_rest, 0.0)
 
     def gradient(self, by_sign: Tensor, by_error: Tensor, by_pred: Tensor, constant: Tensor | None = None) -> Tensor:
         """Return the gradient by predictions, from factors of columns, ``(..., 1)``, or of groups; ``constant`` is of groups."""
