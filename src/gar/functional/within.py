@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from gar.functional.blocks import ColumnSquares, GroupBlocks
-from gar.functional.formulas import Moments, solve_moments
+from gar.functional.formulas import Moments, Number, solve_moments
 from gar.functional.grouped import CentredRows, counting, group_rows, pooled, pooled_moments, shares_of_groups
 from gar.functional.moments import as_table, few_numbers, rounding_unit
 from gar.functional.single import solve_floats
@@ -27,6 +27,8 @@ def value_and_gradient(columns: Columns, alpha: float | Tensor, settings: "GARSe
     batch = (_Pooled if settings.group_reduction == "pooled" else _ByGroup)(columns, settings.eps, unit)
     if can_be_read(columns.target) and settings.nan_policy == "raise" and not bool(batch.moments.mean_target.isfinite().all()):
         check_labels(columns.target)
+    value: Number
+    factors: tuple[Number, Number, Number]
     if batch.moments.error.ndim == 0 and can_be_read(columns.pred):
         value, factors = solve_floats(Moments(*as_table(batch.moments).tolist()), float(alpha), settings, unit)
     else:
@@ -34,7 +36,8 @@ def value_and_gradient(columns: Columns, alpha: float | Tensor, settings: "GARSe
         with np.errstate(all="ignore"):  # what is not finite shows in the result and needs no warning
             value, factors = solve_moments(m, share, alpha, settings, unit, xp)
     like = batch.moments.error
-    return torch.as_tensor(value).to(like), batch.gradient(*(torch.as_tensor(factor).to(like) for factor in factors))
+    result, *by_squares = (torch.as_tensor(number, dtype=like.dtype, device=like.device) for number in (value, *factors))
+    return result, batch.gradient(*by_squares)
 
 
 class _Pooled:
