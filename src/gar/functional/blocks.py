@@ -41,6 +41,8 @@ class Block(NamedTuple):
     other: Tensor
     starts: np.ndarray | None
     """Where runs of rows of one group begin, if rows of a group come together."""
+    codes: Tensor
+    """The group of every run, or of every row."""
 
     def weighted(self, values: Tensor) -> Tensor:
         return values if self.weight is None else values * self.weight
@@ -50,10 +52,9 @@ class Block(NamedTuple):
 
         Runs are summed first: a scatter to the same group again and again waits for itself, and takes four times as long.
         """
-        codes = self.groups.codes
         if self.starts is not None:
-            values, codes = torch.from_numpy(np.add.reduceat(values.numpy(), self.starts)), codes[torch.from_numpy(self.starts)]
-        table.scatter_add_(-1, codes if codes.shape == values.shape else codes.expand(values.shape), values)
+            values = torch.from_numpy(np.add.reduceat(values.numpy(), self.starts))
+        table.scatter_add_(-1, self.codes if self.codes.shape == values.shape else self.codes.expand(values.shape), values)
 
 
 class Squares(Protocol):
@@ -239,7 +240,7 @@ class GroupBlocks:
         level = -(by_error * self.mean_error + by_pred * self.mean_pred)
         level = level if constant is None else level + constant
         result = torch.empty_like(self._pred)
-        for block in self._blocks():
+        for block in self._blocks(to_sum=False):
             part = block.groups.of_rows(level, out=result[..., block.rows])
             part.addcmul_(torch.sign(block.error, out=block.buffer), by_sign)
             block = self._shifted(block)
@@ -257,7 +258,7 @@ class GroupBlocks:
         error, pred = self._shifts
         return block._replace(error=block.error.sub_(error), pred=torch.sub(block.pred, pred, out=block.other))
 
-    def _blocks(self) -> Iterator[Block]:
+    def _blocks(self, *, to_sum: bool = True) -> Iterator[Block]:
         n, length = self._pred.shape[-1], self._memory.shape[-1]
         for start in range(0, n, length):
             rows = slice(start, min(start + length, n))
@@ -265,8 +266,9 @@ class GroupBlocks:
             pred, weight = self._pred[..., rows], None if self._weight is None else self._weight[..., rows]
             torch.sub(pred, self._target[..., rows], out=error)
             groups = Groups(self._groups.codes[..., rows], self._groups.total)
-            starts = _starts(groups.codes) if self._has_runs else None
-            yield Block(rows, error, pred, weight, groups, buffer, other, starts)
+            starts = _starts(groups.codes) if to_sum and self._has_runs else None
+            codes = groups.codes if starts is None else groups.codes[torch.from_numpy(starts)]
+            yield Block(rows, error, pred, weight, groups, buffer, other, starts, codes)
 
 
 def _starts(codes: Tensor) -> np.ndarray:
