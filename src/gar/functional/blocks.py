@@ -29,7 +29,7 @@ _SAMPLE = 4096
 """Rows that show how far means are from 0, and whether rows of a group come together."""
 
 
-class Block(NamedTuple):
+class RowBlock(NamedTuple):
     """Some rows, with their errors and predictions, and memory to work in; ``pred`` is read only, and may be in ``other``."""
 
     rows: slice
@@ -60,7 +60,7 @@ class Block(NamedTuple):
 class Squares(Protocol):
     """What is summed in the same pass as the means of groups, to be made squares around them."""
 
-    def add(self, block: Block, size: Tensor) -> None:
+    def add(self, block: RowBlock, size: Tensor) -> None:
         """Add the rows of a block, whose errors and memory may be overwritten, given the sizes of groups up to these rows."""
 
 
@@ -81,7 +81,7 @@ class ColumnSquares:
         self._rows_count_alike = columns.weight is None
         self._least: Tensor | None = None
 
-    def add(self, block: Block, size: Tensor) -> None:
+    def add(self, block: RowBlock, size: Tensor) -> None:
         """Add the rows of a block."""
         error, pred = block.error, block.pred
         of_error, of_pred = block.weighted(error), block.weighted(pred)
@@ -139,7 +139,7 @@ class GroupSquares:
         assert columns.groups is not None
         self._sums = columns.pred.new_zeros(3, columns.groups.total)
 
-    def add(self, block: Block, _: Tensor) -> None:
+    def add(self, block: RowBlock, _: Tensor) -> None:
         """Add the rows of a block."""
         of_pairs = (block.pred, block.error), (block.pred, block.pred), (block.error, block.error)
         for table, (one, other) in zip(self._sums, of_pairs, strict=True):
@@ -251,14 +251,14 @@ class GroupBlocks:
                 part.mul_(block.weight)
         return result
 
-    def _shifted(self, block: Block) -> Block:
+    def _shifted(self, block: RowBlock) -> RowBlock:
         """Take means that are far off from errors and predictions."""
         if self._shifts is None:
             return block
         error, pred = self._shifts
         return block._replace(error=block.error.sub_(error), pred=torch.sub(block.pred, pred, out=block.other))
 
-    def _blocks(self, *, to_sum: bool = True) -> Iterator[Block]:
+    def _blocks(self, *, to_sum: bool = True) -> Iterator[RowBlock]:
         n, length = self._pred.shape[-1], self._memory.shape[-1]
         for start in range(0, n, length):
             rows = slice(start, min(start + length, n))
@@ -268,7 +268,7 @@ class GroupBlocks:
             groups = Groups(self._groups.codes[..., rows], self._groups.total)
             starts = _starts(groups.codes) if to_sum and self._has_runs else None
             codes = groups.codes if starts is None else groups.codes[torch.from_numpy(starts)]
-            yield Block(rows, error, pred, weight, groups, buffer, other, starts, codes)
+            yield RowBlock(rows, error, pred, weight, groups, buffer, other, starts, codes)
 
 
 def _starts(codes: Tensor) -> np.ndarray:
