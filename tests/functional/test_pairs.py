@@ -14,8 +14,11 @@ from gar.functional import gar_loss
 from tests import references as slow
 
 Array = np.ndarray
-EVERY: list[dict[str, Any]] = [{"pairs": "both"}, {"average": "losses"}, {"average": "losses", "pairs": "targets"}]
-every_kind = pytest.mark.parametrize("options", EVERY, ids=["both", "columns", "rows"])
+EVERY: list[dict[str, Any]] = [
+    {"pairs": "both"},
+    *({"average": "losses", "pairs": pairs} for pairs in ("batch", "targets", "both")),
+]
+every_kind = pytest.mark.parametrize("options", EVERY, ids=["both joined", "columns", "rows", "columns and rows"])
 
 
 def table() -> tuple[Tensor, Tensor]:
@@ -45,6 +48,8 @@ def test_each_equals_its_slow_definition(alpha: float) -> None:
     assert float(gar_loss(pred, target, alpha=alpha, average="losses")) == pytest.approx(of_each(f, y, alpha), abs=1e-10)
     rows = gar_loss(pred, target, alpha=alpha, average="losses", pairs="targets")
     assert float(rows) == pytest.approx(of_each(f.T, y.T, alpha), abs=1e-10)
+    halves = (of_each(f, y, alpha) + of_each(f.T, y.T, alpha)) / 2
+    assert float(gar_loss(pred, target, alpha=alpha, average="losses", pairs="both")) == pytest.approx(halves, abs=1e-10)
 
 
 @every_kind
@@ -97,6 +102,9 @@ def test_groups_are_of_the_batch_only() -> None:
     found = GARLoss(pairs="both").components_of(pred, target, groups=groups)
     torch.testing.assert_close(found["diff"], GARLoss().components_of(pred, target, groups=groups)["diff"])
     torch.testing.assert_close(found["diff_of_targets"], GARLoss(pairs="targets").components_of(pred, target)["diff"])
+    halves = GARLoss(average="losses")(pred, target, groups=groups), GARLoss(average="losses", pairs="targets")(pred, target)
+    both = GARLoss(average="losses", pairs="both", components=("mae", "diff", "diffnorm"))
+    torch.testing.assert_close(both(pred, target, groups=groups), sum(halves) / 2)
 
 
 @every_kind
@@ -105,8 +113,6 @@ def test_they_do_not_wait_for_the_device(options: dict[str, Any]) -> None:
 
 
 def test_misuse_is_explained() -> None:
-    with pytest.raises(InputError, match="average='losses' is of columns or of rows"):
-        GARLoss(pairs="both", average="losses")
     with pytest.raises(InputError, match="average='mean' is unknown"):
         GARLoss(average="mean")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="single target"):

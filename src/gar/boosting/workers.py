@@ -29,7 +29,10 @@ def over_workers(values: np.ndarray) -> np.ndarray:
 
 
 def refuse_lightgbm_workers(data: Any) -> None:
-    """Raise for the data set of one of several workers of LightGBM."""
+    """Raise for the data set of one of several workers of LightGBM.
+
+    Only the parameters of a data set say how many there are: LightGBM's library has no function that could be asked instead.
+    """
     if not type(data).__module__.startswith("lightgbm."):
         return
     machines = max(int((data.params or {}).get(name, 1)) for name in _MACHINES)

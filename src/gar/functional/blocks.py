@@ -1,36 +1,36 @@
 """Sums over the groups of a batch on the CPU, block by block: what is made of a block stays in the cache, nothing else is made.
 
-Two values that go to the same group are added as one complex number, since a scatter takes more time than the addition. All blocks
-are in the same memory, since new memory takes longer than arithmetic. Letters are those of :mod:`gar.functional.moments`.
+A pass over the rows costs about as much as a scatter of them, so there are few. All blocks are in the same memory, since new memory
+takes longer than arithmetic. Letters are those of :mod:`gar.functional.moments`.
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from gar.functional.formulas import Moments
+from gar.functional.formulas import Moments, is_spread
 from gar.groups import Groups
-from gar.validation import Columns
+from gar.validation import Columns, on_accelerator
 
 BLOCK, STACK_BLOCK = 131072, 8192
 """Rows of a block, of one column and of several: with the numbers of their groups they fit into the cache of a core. The number of
 columns does not matter, so that the sums of a model do not depend on its neighbours."""
 
+FAR = 128.0
+"""The most that squares of means may be of squares around them: above it, their difference has less than five digits left."""
+
+_CERTAIN = 1e4
+"""The same of the labels of a group, of which is asked only whether they differ."""
 
 _SAMPLE = 4096
-"""Rows that show whether rows of a group come together; in smaller batches it does not matter."""
+"""Rows that show how far means are from 0, and whether rows of a group come together."""
 
 
-def block_rows(pred: Tensor) -> int:
-    """Return the rows of a block of predictions ``(..., n)``."""
-    return BLOCK if pred.ndim == 1 else STACK_BLOCK
-
-
-class _Block(NamedTuple):
-    """Some rows, with their errors, and memory to work in."""
+class RowBlock(NamedTuple):
+    """Some rows, with their errors and predictions, and memory to work in; ``pred`` is read only, and may be in ``other``."""
 
     rows: slice
     error: Tensor
@@ -39,114 +39,239 @@ class _Block(NamedTuple):
     groups: Groups
     buffer: Tensor
     other: Tensor
-    pairs: Tensor
     starts: np.ndarray | None
     """Where runs of rows of one group begin, if rows of a group come together."""
+    codes: Tensor
+    """The group of every run, or of every row."""
 
-    def scatter(self, table: Tensor, real: Tensor, imag: Tensor) -> None:
-        """Add two values of every row to those of its group in a complex table.
+    def weighted(self, values: Tensor) -> Tensor:
+        return values if self.weight is None else values * self.weight
+
+    def scatter(self, table: Tensor, values: Tensor) -> None:
+        """Add the values of every row to those of its group.
 
         Runs are summed first: a scatter to the same group again and again waits for itself, and takes four times as long.
         """
-        values, codes = torch.complex(real, imag, out=self.pairs), self.groups.codes
         if self.starts is not None:
-            values, codes = torch.from_numpy(np.add.reduceat(values.numpy(), self.starts)), codes[torch.from_numpy(self.starts)]
-        table.scatter_add_(-1, codes.expand(values.shape), values)
+            values = torch.from_numpy(np.add.reduceat(values.numpy(), self.starts))
+        table.scatter_add_(-1, self.codes if self.codes.shape == values.shape else self.codes.expand(values.shape), values)
 
 
-class GroupBlocks:
-    """The groups of a batch: sizes, and means of errors and predictions, both minus the mean of the column."""
+class Squares(Protocol):
+    """What is summed in the same pass as the means of groups, to be made squares around them."""
+
+    def add(self, block: RowBlock, size: Tensor) -> None:
+        """Add the rows of a block, whose errors and memory may be overwritten, given the sizes of groups up to these rows."""
+
+
+class ColumnSquares:
+    """``D``, ``F``, ``V`` and ``Q`` of a column, summed over its groups, in one pass: all squares minus those of the means.
+
+    Of each group it must be known only that its labels differ: they are looked at until those of all groups do.
+    """
+
+    @staticmethod
+    def suit(columns: Columns) -> bool:
+        """Return True where one pass may do. A model must not take another path because of its neighbours."""
+        return columns.groups is not None and columns.pred.ndim == 1 and not on_accelerator(columns.pred)
 
     def __init__(self, columns: Columns) -> None:
         assert columns.groups is not None
+        self._totals, self._labels = columns.pred.new_zeros(3), columns.pred.new_zeros(2, columns.groups.total)
+        self._rows_count_alike = columns.weight is None
+        self._least: Tensor | None = None
+
+    def add(self, block: RowBlock, size: Tensor) -> None:
+        """Add the rows of a block."""
+        error, pred = block.error, block.pred
+        of_error, of_pred = block.weighted(error), block.weighted(pred)
+        for total, one, other in zip(self._totals, (of_error, of_pred, of_pred), (error, pred, error), strict=True):
+            total += torch.dot(one, other)
+        if self._least is not None:
+            return
+        target = torch.sub(pred, error, out=block.buffer)
+        block.scatter(self._labels[0], block.weighted(target))
+        block.scatter(self._labels[1], block.weighted(target.square_()))
+        if len(size) * 8 <= len(error):  # else a look at the groups takes as long as the rows
+            least = self._least_squares(size)
+            self._least = least if bool((least > 0).all()) else None
+
+    def _least_squares(self, size: Tensor) -> Tensor:
+        """Return the sum of squares of the labels of every group around their mean, 0 where that may be mere rounding."""
+        of_means = self._labels[0].square() / size.clamp(min=torch.finfo(size.dtype).tiny)
+        target = self._labels[1] - of_means
+        return target.where(of_means <= _CERTAIN * target, 0.0)
+
+    def around_means(self, rows: "GroupBlocks", eps: float, unit: float) -> tuple[Tensor, ...] | None:
+        """Return the rows that count, ``D``, ``F``, ``V`` and ``Q``; None if digits would be lost."""
+        size, mean_error, mean_pred = rows.size, rows.mean_error, rows.mean_pred
+        of_error, of_pred = size * mean_error, size * mean_pred
+        means = torch.stack([of_error.dot(mean_error), of_pred.dot(mean_pred), of_pred.dot(mean_error)])
+        error, pred, cross = self._totals - means
+        target = pred - 2.0 * cross + error
+        least = self._least_squares(size) if self._least is None else self._least
+        counts = is_spread(least / rows.divisor, rows.with_squares().mean_target, eps, unit)
+        known = counts | (size == 0)
+        if self._rows_count_alike:
+            known |= size == 1  # its squares are 0, so that it does not matter that it does not count
+        squares = _certain(self._totals[0], self._totals[1], error, pred, target)
+        return (size.dot(counts.to(size)), error, pred, target, cross) if bool(known.all() & squares) else None
+
+
+def _certain(error_sum: Tensor, pred_sum: Tensor, error: Tensor, pred: Tensor, target: Tensor) -> Tensor:
+    """Return True where ``D``, ``F`` and ``V``, as differences of sums, have kept their digits."""
+    return (error_sum <= FAR * error) & (pred_sum <= FAR * pred) & (error_sum + pred_sum <= FAR * target)
+
+
+class GroupSquares:
+    """``D``, ``F``, ``V`` and ``Q`` of every group in one pass: all squares minus those of the means."""
+
+    FEWEST_ROWS = 8
+    """In smaller groups, some mean is large against what is around it by chance, and digits are lost."""
+
+    @staticmethod
+    def suit(columns: Columns) -> bool:
+        """Return True where one pass may do."""
+        groups = columns.groups
+        return ColumnSquares.suit(columns) and groups is not None and len(columns.pred) >= GroupSquares.FEWEST_ROWS * groups.total
+
+    def __init__(self, columns: Columns) -> None:
+        assert columns.groups is not None
+        self._sums = columns.pred.new_zeros(3, columns.groups.total)
+
+    def add(self, block: RowBlock, _: Tensor) -> None:
+        """Add the rows of a block."""
+        of_pairs = (block.pred, block.error), (block.pred, block.pred), (block.error, block.error)
+        for table, (one, other) in zip(self._sums, of_pairs, strict=True):
+            block.scatter(table, block.weighted(torch.mul(one, other, out=block.buffer)))
+
+    def around_means(self, rows: "GroupBlocks") -> tuple[Tensor, Tensor, Tensor, Tensor] | None:
+        """Return ``D``, ``F``, ``V`` and ``Q`` of every group; None if digits would be lost."""
+        size, mean_error, mean_pred = rows.size, rows.mean_error, rows.mean_pred
+        pairs = (mean_pred, mean_error), (mean_pred, mean_pred), (mean_error, mean_error)
+        cross, pred, error = (total - size * one * other for total, (one, other) in zip(self._sums, pairs, strict=True))
+        target = pred - 2.0 * cross + error
+        certain = _certain(self._sums[2], self._sums[1], error, pred, target) | (size == 0)
+        return (error, pred, target, cross) if bool(certain.all()) else None
+
+
+class GroupBlocks:
+    """The groups of a batch: sizes, absolute errors, and means of errors and predictions.
+
+    Two passes, one for means and one for the squares around them, unless ``squares`` are taken in the first and keep their digits.
+    """
+
+    def __init__(self, columns: Columns, squares: Squares | None = None) -> None:
+        assert columns.groups is not None
         self._pred, self._target, self._weight = columns.pred.detach(), columns.target.detach(), columns.weight
-        self._groups = columns.groups
-        # The mean of the column goes first, so that large offsets do not cancel.
-        pred, target = (columns.mean(values).unsqueeze(-1) for values in (self._pred, self._target))
-        self._shifts = pred - target, pred
-        shape = *pred.shape[:-1], max(min(block_rows(self._pred), self._pred.shape[-1]), 1)
-        self._memory = pred.new_empty(3, *shape), pred.new_empty(shape, dtype=pred.dtype.to_complex())
+        self._groups, self._squares = columns.groups, squares
+        self._shifts = self._means_far_off(columns)
+        shape = *self._pred.shape[:-1], max(min(BLOCK if self._pred.ndim == 1 else STACK_BLOCK, self._pred.shape[-1]), 1)
+        self._memory = self._pred.new_empty(3, *shape)
         self._has_runs = self._pred.ndim == 1 and len(self._pred) >= _SAMPLE > 4 * len(_starts(self._groups.codes[:_SAMPLE]))
-        self.absolute, self.squares, sums, labels = self._sums()
-        self.size, self.label_squares = labels.real, labels.imag
-        self.divisor = self.size + (self.size == 0)
-        self.mean_error, self.mean_pred = sums.real / self.divisor, sums.imag / self.divisor
+        self._sum()
 
-    def moments(self, *squares: Tensor) -> Moments:
-        """Return the moments of every group, with ``D``, ``F``, ``V`` and ``Q`` as given."""
-        error, pred = self._shifts[0] + self.mean_error, self._shifts[1] + self.mean_pred
-        return Moments(self.size, pred, pred - error, error, self.absolute, *squares)
+    def _means_far_off(self, columns: Columns) -> tuple[Tensor, Tensor] | None:
+        """Return the means of errors and predictions if large offsets would cancel in sums: they are taken off first.
 
-    def centred_squares(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return ``D``, ``F``, ``V`` and ``Q`` of every group."""
-        one, other = self._tables(2)
+        A single column shows by some of its rows whether they are large.
+        """
+        n = self._pred.shape[-1]
+        if self._pred.ndim == 1 and columns.weight is None and n >= _SAMPLE:
+            some = torch.stack([values[:: n // 512] for values in (self._pred, self._target)])
+            if bool((some.mean(-1).square() <= 4.0 * some.var(-1)).all()):
+                return None
+        pred, target = (columns.mean(values).unsqueeze(-1) for values in (self._pred, self._target))
+        return pred - target, pred
+
+    def _sum(self) -> None:
+        tables, ones = self._pred.new_zeros(3, *self._pred.shape[:-1], self._groups.total), torch.ones_like(self._memory[0])
+        self.absolute, self.size = self._pred.new_zeros(self._pred.shape[:-1]), tables[0]
         for block in self._blocks():
-            of_error, of_pred = block.groups.of_rows(self.mean_error), block.groups.of_rows(self.mean_pred)
-            error = block.error.sub_(self._shifts[0]).sub_(of_error)
-            pred = torch.sub(block.pred, self._shifts[1], out=block.other).sub_(of_pred)
-            target = torch.sub(pred, error, out=block.buffer)
-            weighted = _weighted(error, block.weight)
-            block.scatter(other, _weighted(target.square_(), block.weight), torch.mul(weighted, pred, out=of_error))
-            block.scatter(one, weighted.mul_(error), _weighted(pred.square_(), block.weight))
-        return one.real, one.imag, other.real, other.imag
+            self.absolute += block.weighted(torch.abs(block.error, out=block.buffer)).sum(-1)
+            block = self._shifted(block)
+            weight = ones[..., : block.pred.shape[-1]] if block.weight is None else block.weight
+            for table, values in zip(tables, (weight, block.weighted(block.error), block.weighted(block.pred)), strict=True):
+                block.scatter(table, values)
+            if self._squares is not None:
+                self._squares.add(block, self.size)
+        self.divisor = self.size + (self.size == 0)
+        self.mean_error, self.mean_pred = tables[1] / self.divisor, tables[2] / self.divisor
+
+    def moments(self) -> Moments:
+        """Return the moments of every group; absolute errors are of the column."""
+        squares = self._squares.around_means(self) if isinstance(self._squares, GroupSquares) else None
+        return self.with_squares(*(squares or self._centred_squares()))
+
+    def with_squares(self, *squares: Tensor) -> Moments:
+        """Return the moments of every group, with ``D``, ``F``, ``V`` and ``Q`` as given, or zero."""
+        error, pred = self.mean_error, self.mean_pred
+        if self._shifts is not None:
+            error, pred = self._shifts[0] + error, self._shifts[1] + pred
+        return Moments(self.size, pred, pred - error, error, self.absolute, *(squares or [torch.zeros_like(pred)] * 4))
+
+    def _centred_squares(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return ``D``, ``F``, ``V`` and ``Q`` of every group, from another pass over values minus the mean of their group.
+
+        Means of many rows are rounded: what is left over of them is taken out as well.
+        """
+        rests, tables = self._pred.new_zeros(2, *self.size.shape), self._pred.new_zeros(4, *self.size.shape)
+        for block in map(self._shifted, self._blocks()):
+            error = block.error.sub_(block.groups.of_rows(self.mean_error))
+            pred = torch.sub(block.pred, block.groups.of_rows(self.mean_pred), out=block.other)
+            for table, values in zip(rests, (error, pred), strict=True):
+                block.scatter(table, block.weighted(values))
+            block.scatter(tables[3], block.weighted(torch.mul(pred, error, out=block.buffer)))
+            for table, values in zip(tables, (error, pred, torch.sub(pred, error, out=block.buffer)), strict=False):
+                block.scatter(table, block.weighted(values.square_()))
+        rest_error, rest_pred = rests / self.divisor
+        self.mean_error, self.mean_pred = self.mean_error + rest_error, self.mean_pred + rest_pred
+        squares = (self._around(*pair) for pair in zip(tables, (rest_error, rest_pred, rest_pred - rest_error), strict=False))
+        return *squares, tables[3] - self.size * rest_pred * rest_error
+
+    def _around(self, squares: Tensor, rest: Tensor) -> Tensor:
+        """Return sums of squares without what is left over of means; 0 for equal values, whose sums are rounded alike."""
+        of_rest = self.size * rest * rest
+        found = squares - of_rest
+        return found.masked_fill(found <= 2.0 * torch.finfo(found.dtype).eps * self.size * of_rest, 0.0)
 
     def gradient(self, by_sign: Tensor, by_error: Tensor, by_pred: Tensor, constant: Tensor | None = None) -> Tensor:
         """Return the gradient by predictions, from factors of columns, ``(..., 1)``, or of groups; ``constant`` is of groups."""
         level = -(by_error * self.mean_error + by_pred * self.mean_pred)
         level = level if constant is None else level + constant
         result = torch.empty_like(self._pred)
-        for rows, error, pred, weight, groups, buffer, other, *_ in self._blocks():
-            of_error, of_pred = (groups.of_rows(one) if one.shape[-1] > 1 else one for one in (by_error, by_pred))
-            part = groups.of_rows(level, out=result[..., rows]).addcmul_(torch.sign(error, out=buffer), by_sign)
-            part.addcmul_(error.sub_(self._shifts[0]), of_error)
-            part.addcmul_(torch.sub(pred, self._shifts[1], out=other), of_pred)
-            if weight is not None:
-                part.mul_(weight)
+        for block in self._blocks(to_sum=False):
+            part = block.groups.of_rows(level, out=result[..., block.rows])
+            part.addcmul_(torch.sign(block.error, out=block.buffer), by_sign)
+            block = self._shifted(block)
+            for values, factor in ((block.error, by_error), (block.pred, by_pred)):
+                of_rows = factor if factor.shape[-1] == 1 else block.groups.of_rows(factor, out=block.buffer)
+                part.addcmul_(values, of_rows)
+            if block.weight is not None:
+                part.mul_(block.weight)
         return result
 
-    def _sums(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return sums of absolute errors; ``D``, ``F`` and ``Q`` around the mean of the column; and two sums of every group.
+    def _shifted(self, block: RowBlock) -> RowBlock:
+        """Take means that are far off from errors and predictions."""
+        if self._shifts is None:
+            return block
+        error, pred = self._shifts
+        return block._replace(error=block.error.sub_(error), pred=torch.sub(block.pred, pred, out=block.other))
 
-        These are of errors and predictions, minus the mean of the column, and of ones and squares of such labels.
-        """
-        absolute, *squares = self._pred.new_zeros(4, *self._pred.shape[:-1])
-        sums, labels = self._tables(2)
-        one = self._pred.new_ones(())
-        for block in self._blocks():
-            weight, buffer = block.weight, block.buffer
-            absolute += _weighted(torch.abs(block.error, out=buffer), weight).sum(-1)
-            error, pred = block.error.sub_(self._shifts[0]), torch.sub(block.pred, self._shifts[1], out=block.other)
-            of_error, of_pred = _weighted(error, weight), _weighted(pred, weight)
-            block.scatter(sums, of_error, of_pred)
-            target = _weighted(torch.sub(pred, error, out=buffer).square_(), weight)
-            block.scatter(labels, one.expand(pred.shape) if weight is None else weight, target)
-            for total, left, right in zip(squares, (of_error, of_pred, of_error), (error, pred, pred), strict=True):
-                total += torch.linalg.vecdot(left, right)
-        return absolute, torch.stack(squares), sums, labels
-
-    def _tables(self, count: int) -> Tensor:
-        """Return so many tables of one complex number per group, all zero."""
-        shape = count, *self._pred.shape[:-1], self._groups.total
-        return self._pred.new_zeros(shape, dtype=self._pred.dtype.to_complex())
-
-    def _blocks(self) -> Iterator[_Block]:
-        memory, pairs = self._memory
-        n, length = self._pred.shape[-1], pairs.shape[-1]
+    def _blocks(self, *, to_sum: bool = True) -> Iterator[RowBlock]:
+        n, length = self._pred.shape[-1], self._memory.shape[-1]
         for start in range(0, n, length):
             rows = slice(start, min(start + length, n))
-            error, buffer, other = memory[..., : rows.stop - start]
+            error, buffer, other = self._memory[..., : rows.stop - start]
             pred, weight = self._pred[..., rows], None if self._weight is None else self._weight[..., rows]
             torch.sub(pred, self._target[..., rows], out=error)
             groups = Groups(self._groups.codes[..., rows], self._groups.total)
-            starts = _starts(groups.codes) if self._has_runs else None
-            yield _Block(rows, error, pred, weight, groups, buffer, other, pairs[..., : rows.stop - start], starts)
+            starts = _starts(groups.codes) if to_sum and self._has_runs else None
+            codes = groups.codes if starts is None else groups.codes[torch.from_numpy(starts)]
+            yield RowBlock(rows, error, pred, weight, groups, buffer, other, starts, codes)
 
 
 def _starts(codes: Tensor) -> np.ndarray:
     """Return where runs of equal codes ``(n,)`` begin."""
     numbers = codes.numpy()
     return np.flatnonzero(np.concatenate([[True], numbers[1:] != numbers[:-1]]))
-
-
-def _weighted(values: Tensor, weight: Tensor | None) -> Tensor:
-    return values if weight is None else values * weight

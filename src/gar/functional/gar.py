@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from gar.errors import InputError
-from gar.functional import accelerated, pooled, single
+from gar.functional import accelerated, single, within
 from gar.functional.aggregation import Form
 from gar.functional.custom_backward import with_custom_backward
 from gar.functional.formulas import (
@@ -105,7 +105,9 @@ def gar_loss(
         group_reduction: ``"pooled"`` takes the mean of its group off every prediction and label, and then the variance of errors
             and the correlation of all rows; ``"mean"`` takes both of each group, and their mean over groups.
         average: ``"components"`` averages each component over targets, and joins the means once, as the paper does; ``"losses"``
-            joins the components of each target (with ``pairs="targets"`` of each row), and averages the losses.
+            joins the components of each target (with ``pairs="targets"`` of each row), and averages the losses. With
+            ``pairs="both"`` that is the mean of both, ``(GAR_col + GAR_row) / 2``: absolute errors are in the loss of every column
+            and of every row.
         nan_policy: what a NaN label means: ``"raise"`` an error, ``"omit"`` it as missing, or ``"propagate"`` it unchecked. While
             tracing, and on an accelerator, where a look at the values would make every step wait, it makes the loss NaN.
         correction: 1 standardises by ``n - 1``, as the authors' code does.
@@ -153,7 +155,7 @@ class GARSettings:
     group_reduction: GroupReduction = "pooled"
     average: Average = "components"
     all_weights: Sequence[float] = field(init=False, repr=False, compare=False)
-    """The weight of every component, 1 where none was given; with both kinds of pairs those along the targets again."""
+    """The weight of every component, 1 where none was given; where both kinds of pairs are joined those along the targets again."""
     has_closed_form: bool = field(init=False, repr=False, compare=False)
     """True if the gradient of every component is known in closed form."""
 
@@ -164,13 +166,12 @@ class GARSettings:
         object.__setattr__(self, "has_closed_form", is_usual and set(components) <= set(COMPONENTS))
         object.__setattr__(self, "weights", weights)
         every = weights or (1.0,) * len(components)
-        again = [weight for name, weight in zip(components, every, strict=True) if name != "mae"] if self.pairs == "both" else []
+        joins_both = self.pairs == "both" and self.average == "components"
+        again = [weight for name, weight in zip(components, every, strict=True) if name != "mae"] if joins_both else []
         object.__setattr__(self, "all_weights", (*every, *again))
         check_choice(self.form, ("log", "exp"), "form")
         check_choice(self.pairs, ("batch", "targets", "both"), "pairs")
         check_choice(self.average, ("components", "losses"), "average")
-        if self.pairs == "both" and self.average == "losses":
-            raise InputError("average='losses' is of columns or of rows; with pairs='both' use average='components'")
         check_nan_policy(self.nan_policy)
         check_choice(self.group_reduction, ("pooled", "mean"), "group_reduction")
         if self.correction not in (0, 1):
@@ -229,7 +230,7 @@ def gar_with(
         return loss.plain(pred)
     if torch.compiler.is_compiling():
         return loss.plain(pred) if loss.by_moments or is_exported() else loss.traced(pred)
-    return loss.plain(pred) if loss.by_moments and not loss.is_pooled(pred) else loss.closed_form(pred)
+    return loss.closed_form(pred) if settings.has_closed_form else loss.plain(pred)
 
 
 class GARFunction(NamedTuple):
@@ -247,14 +248,8 @@ class GARFunction(NamedTuple):
 
     @property
     def by_moments(self) -> bool:
-        """True if the loss is a formula over moments of groups, which autograd differentiates."""
+        """True if :meth:`plain` is a formula over moments of groups, which autograd differentiates."""
         return self.groups is not None or not self.settings.has_closed_form
-
-    def is_pooled(self, pred: Tensor) -> bool:
-        """Return True if groups are pooled on the CPU: that has a closed form too, in :mod:`gar.functional.pooled`."""
-        settings = self.settings
-        closed = self.groups is not None and settings.has_closed_form and settings.group_reduction == "pooled"
-        return closed and self.exchange_of is None and not on_accelerator(pred)
 
     @in_full_precision
     def closed_form(self, pred: Tensor) -> Tensor:
@@ -263,7 +258,7 @@ class GARFunction(NamedTuple):
 
     def value_and_gradient(self, pred: Tensor) -> tuple[Tensor, Tensor]:
         """Return the loss of each model and its gradient by the predictions, without a graph."""
-        if self.by_moments and not self.is_pooled(pred):
+        if not self.settings.has_closed_form:
             return self._differentiated(pred)
         columns = self.columns(pred, check_labels=False)  # a look at their mean, later, is enough
         alpha = self.alpha
@@ -271,7 +266,7 @@ class GARFunction(NamedTuple):
             alpha = per_model(alpha, columns.pred.shape[:-2], columns.pred, "alpha")
         exchange = self.exchange_of and self.exchange_of(columns)
         if columns.groups is not None:
-            value, gradient = pooled.value_and_gradient(columns, alpha, self.settings)
+            value, gradient = within.value_and_gradient(columns, alpha, self.settings)
         elif exchange is None and on_accelerator(pred):
             value, gradient = accelerated.value_and_gradient(columns, alpha, self.settings)
         elif exchange is None and single.suits(columns):
@@ -308,13 +303,18 @@ class GARFunction(NamedTuple):
     def plain(self, pred: Tensor) -> Tensor:
         """Evaluate the equations as differentiable operations, which vmap can map and a second derivative needs."""
         if self.settings.average == "losses":
-            ((m, components),) = self._directions(pred)
-            alpha = per_model(self.alpha, pred.shape[:-2], components[0], "alpha")
-            value = m.over_columns(self._aggregated(components, alpha.unsqueeze(-1) if isinstance(alpha, Tensor) else alpha))
-            return value.masked_fill(m.is_empty(), 0.0)
+            return self._mean_of_losses(pred)
         components, is_empty = self._mean_components(pred)
         value = self._aggregated(components, per_model(self.alpha, pred.shape[:-2], components[0], "alpha"))
         return value if is_empty is None else value.masked_fill(is_empty, 0.0)
+
+    def _mean_of_losses(self, pred: Tensor) -> Tensor:
+        """Return the mean over the losses of columns or of rows; for both kinds of pairs the mean of the two means."""
+        found = self._directions(pred, levels_twice=True)
+        alpha = per_model(self.alpha, pred.shape[:-2], found[0][1][0], "alpha")
+        alpha = alpha.unsqueeze(-1) if isinstance(alpha, Tensor) else alpha
+        means = [m.over_columns(self._aggregated(components, alpha)) for m, components in found]
+        return (sum(means[1:], means[0]) / len(means)).masked_fill(found[0][0].is_empty(), 0.0)
 
     def _aggregated(self, components: list[Tensor], alpha: float | Tensor) -> Tensor:
         logs = [value.log() for value in weighted_components(components, self.settings)]
@@ -341,16 +341,19 @@ class GARFunction(NamedTuple):
         values = [columns.over_columns(value) for value in column_components(m, settings, spreads, TENSORS)]
         return values, None if columns.weight is None else ~(columns.weight > 0).any(-1).any(-1)
 
-    def _directions(self, pred: Tensor) -> list[tuple[GroupMoments, list[Tensor]]]:
-        """Return moments along the batch, along the targets or both, each with its components ``(..., columns)``."""
+    def _directions(self, pred: Tensor, *, levels_twice: bool = False) -> list[tuple[GroupMoments, list[Tensor]]]:
+        """Return moments along the batch, along the targets or both, each with its components ``(..., columns)``.
+
+        Absolute errors know no direction: where both are joined, they are components of the first only, unless ``levels_twice``.
+        """
         settings = self.settings
         first = "batch" if settings.pairs == "both" else settings.pairs
         found = [self._group_moments(self.columns(pred, pairs=first))]
         names = [list(settings.components)]
-        if settings.pairs == "both":  # absolute errors know no direction
+        if settings.pairs == "both":
             targets = self.columns(pred, pairs="targets", check_labels=False)
             found.append(GroupMoments(targets, "pooled", eps=settings.eps))
-            names.append([name for name in settings.components if name != "mae"])
+            names.append([name for name in settings.components if levels_twice or name != "mae"])
         return [(m, [self._component(name, m) for name in some]) for m, some in zip(found, names, strict=True)]
 
     def _group_moments(self, columns: Columns) -> GroupMoments:

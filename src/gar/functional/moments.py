@@ -303,7 +303,7 @@ def _solve(columns: Columns, alpha: float | Tensor, settings: "GARSettings", exc
     m, unit = batch.moments, rounding_unit(columns.pred)
     one = isinstance(m.error, float)
     if not one:
-        xp, m, share, alpha = _few_numbers(m, share, alpha)
+        xp, m, share, alpha = few_numbers(m, share, alpha)
     if exchange is None and settings.nan_policy == "raise" and not np.isfinite(m.mean_target).all():
         check_labels(columns.target)
     found = solve_floats(m, float(alpha), settings, unit) if one else solve_moments(m, share, alpha, settings, unit, xp, exchange)
@@ -317,7 +317,7 @@ def joined_components(columns: Columns, settings: "GARSettings", exchange: Excha
     unit = rounding_unit(columns.pred)
     if isinstance(batch.moments.error, float):
         return [batch.as_result(value) for value in float_components(batch.moments, settings, unit)[0]]
-    xp, m, share, _ = _few_numbers(batch.moments, share, 1.0)
+    xp, m, share, _ = few_numbers(batch.moments, share, 1.0)
     with np.errstate(all="ignore"):
         spreads = spreads_of(m, eps=settings.eps, unit=unit, xp=xp)
         means = mean_components(m, share, settings, spreads, xp, exchange)[1]
@@ -337,7 +337,7 @@ def _centred_batch(
     return batch, None  # a column that is empty here may be filled elsewhere
 
 
-def _few_numbers(m: Moments, share: Tensor | None, alpha: float | Tensor) -> tuple[NumberSystem, Moments, Number, Number]:
+def few_numbers(m: Moments, share: Tensor | None, alpha: float | Tensor) -> tuple[NumberSystem, Moments, Number, Number]:
     """Return moments, shares of columns and alpha in the cheapest number system; on the CPU in double precision."""
     per_model = alpha.double().numpy() if isinstance(alpha, Tensor) and alpha.device.type == "cpu" else alpha
     if isinstance(m.error, np.ndarray):
