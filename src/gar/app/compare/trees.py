@@ -17,7 +17,7 @@ from gar import __version__
 from gar.app.compare.families import Finished, LeftOut, method_title
 from gar.app.compare.grids import Trial, Winners, compare_grids
 from gar.app.compare.options import Options
-from gar.app.compare.plan import Plan
+from gar.app.compare.plan import Estimate, Plan
 from gar.app.compare.source import Prepared
 from gar.app.models.trees import TargetModel, TreeModel
 from gar.boosting.library import Round, RoundSettings, TreeLibrary, leaf_rows, tree_library
@@ -92,7 +92,7 @@ class BoostedTrees:
         self.name, self._library = name, tree_library(name)
         _ = self._library.module  # an error says how to install it
 
-    def measure(self, losses: Sequence[str], prepared: Prepared, options: Options, context: RunContext) -> Mapping[str, float]:
+    def measure(self, losses: Sequence[str], prepared: Prepared, options: Options, context: RunContext) -> Mapping[str, Estimate]:
         """Train a few rounds of one model with each loss, and return the seconds that its grid would take on one core."""
         data = with_fewer_rows(prepared.folds[0], _PILOT_ROWS, _PILOT_ROWS, seed=0)
         scale = max(1.0, prepared.train_rows / _PILOT_ROWS) * _USUAL_ROUNDS / _PILOT_ROUNDS
@@ -101,7 +101,7 @@ class BoostedTrees:
             models, settings = self._grid(loss, prepared, options), TreeSearchSettings(loss=loss, monitor=options.metric)
             start = time.monotonic()
             fit(0, to_shared(data), models.take(np.array([0])), (self._library, replace(settings, rounds=_PILOT_ROUNDS)))
-            found[loss] = (time.monotonic() - start) * scale * len(models)
+            found[loss] = Estimate((time.monotonic() - start) * scale * len(models))
         return found
 
     def compare(

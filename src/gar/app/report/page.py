@@ -25,9 +25,11 @@ from gar.app.report.summary import (
     next_step,
     overview,
     saved_text,
+    metric_title,
     score_table,
     setting_text,
     verdict,
+    within_table,
 )
 from gar.app.report.svg import panel_svg
 from gar.errors import InputError
@@ -173,7 +175,9 @@ def _caption(problem: Problem) -> str:
     """Return what the numbers of the table of scores are."""
     text = f"Mean (standard deviation) over {'seeds' if problem.truth else 'folds'}; the star marks the best mean."
     if any(method.ensemble for method in problem.methods):
-        text += f" The {METRICS[problem.selected_by].title} of the mean is that of all folds' models together, as they are saved."
+        text += f" The {metric_title(problem, problem.selected_by)} of the mean is that of all folds' models together, as they are saved."
+    if problem.pairs_within is not None:
+        text += f" Pearson and Spearman are means over the groups of {printable(problem.pairs_within)}; the other metrics count all rows."
     if problem.references:
         text += " The constant and the linear model below are what every method should beat; they take no part in the ranking."
     return f"{text} Click a heading to sort."
@@ -192,6 +196,7 @@ def _section(number: int, problem: Problem, groups: Groups) -> dict[str, Any]:
         "next_step": next_step(problem),
         "caption": _caption(problem),
         "scores": score_table(problem),
+        "within": within_table(problem),
         "gains": gain_table(problem),
         "groups": groups,
         "legends": legends,

@@ -14,6 +14,19 @@ from gar.statistics import Comparison, compare_scores
 
 INTEREST = LOSSES[METHOD_OF_INTEREST].title
 
+WITHIN = ("pearson", "spearman")
+"""Metrics that are means over groups, if rows are compared within these."""
+
+AGREEMENT = {
+    "pearson": "Pearson",
+    "spearman": "Spearman",
+    "concordance": "Concordance",
+    "nash_sutcliffe": "NSE",
+    "kling_gupta": "KGE",
+    "pearson_of_all_rows": "Pearson of all rows",
+}
+"""Metrics of agreement within groups, and one of all rows to compare with; larger is better."""
+
 
 @dataclass(frozen=True)
 class MeanScore:
@@ -28,6 +41,12 @@ def score(method: Method | ParameterScore, metric: str) -> MeanScore:
     values = np.asarray(method.scores.get(metric, ()), dtype=np.float64)
     values = values[np.isfinite(values)]
     return MeanScore(float(values.mean()), float(values.std())) if len(values) else MeanScore(math.nan, math.nan)
+
+
+def metric_title(problem: Problem, metric: str) -> str:
+    """Return the title of a metric, which says within which groups it is taken, if it is."""
+    is_within = problem.pairs_within is not None and metric in WITHIN
+    return f"{METRICS[metric].title} within {printable(problem.pairs_within or '', 24)}" if is_within else METRICS[metric].title
 
 
 def score_texts(problem: Problem, method: Method, metric: str) -> tuple[str, str]:
@@ -130,7 +149,7 @@ def verdict(problem: Problem) -> str:
     """Return the finding on one problem in one or two short sentences, by its selection metric."""
     order, method = ranking(problem.methods, problem.selected_by), method_of_interest(problem)
     rival, table = best_rival(problem, problem.selected_by), printable(problem.title)
-    of = f"test {METRICS[problem.selected_by].title}"
+    of = f"test {metric_title(problem, problem.selected_by)}"
     if not order:
         return f"No method has a {of} on {table}."
     best = f"{printable(order[0].title)} has the {_extreme(problem)} {of}, {_mean_text(problem, order[0])}"
@@ -212,7 +231,7 @@ def saved_text(problem: Problem) -> str:
     if method is None:
         return ""
     scores = [
-        f"{METRICS[name].title}{NO_BREAK}{_ensemble_text(problem, method, name)}" for name in METRICS if name in method.ensemble
+        f"{metric_title(problem, name)}{NO_BREAK}{_ensemble_text(problem, method, name)}" for name in METRICS if name in method.ensemble
     ]
     reached = f" On the test rows it has {', '.join(scores)}." if scores else ""
     folds = len(method.scores.get(problem.selected_by, ()))
@@ -271,10 +290,10 @@ def score_table(problem: Problem) -> SortableTable:
     headings = [Heading("Method")]
     for metric in metrics:
         first = "descending" if METRICS[metric].larger_is_better else "ascending"
-        headings.append(Heading(METRICS[metric].title, first, first if metric == problem.selected_by else "none"))
+        headings.append(Heading(metric_title(problem, metric), first, first if metric == problem.selected_by else "none"))
     if has_ensembles := any(method.ensemble for method in order):
         first = "descending" if METRICS[problem.selected_by].larger_is_better else "ascending"
-        headings.append(Heading(f"{METRICS[problem.selected_by].title} of the mean", first))
+        headings.append(Heading(f"{metric_title(problem, problem.selected_by)} of the mean", first))
     order += problem.references
     rows = []
     for method in order:
@@ -308,6 +327,21 @@ def _effort(method: Method) -> list[TableCell]:
     return [TableCell(f"{method.models:,}", str(method.models), failed), seconds]
 
 
+def within_table(problem: Problem) -> SortableTable | None:
+    """Return metrics of agreement within groups of every method's mean prediction; None if rows are compared with all others."""
+    if problem.pairs_within is None:
+        return None
+    order = ranking(problem.methods, problem.selected_by)
+    order += [method for method in problem.methods if method not in order]
+    best = {name: max((method.within.get(name, math.nan) for method in problem.methods), default=math.nan) for name in AGREEMENT}
+    rows = []
+    for method in [*order, *problem.references]:
+        values = {name: method.within.get(name, math.nan) for name in AGREEMENT}
+        marks = {name: "best" if method in order and value == best[name] else "" for name, value in values.items()}
+        rows.append((method, [TableCell(number(value, 3), _sortable(value), mark=marks[name]) for name, value in values.items()]))
+    return SortableTable([Heading("Method"), *(Heading(title, "descending") for title in AGREEMENT.values())], rows)
+
+
 def gain_table(problem: Problem) -> SortableTable | None:
     """Return the gain of the method of interest of every family over its rivals, with p-values; None if nothing was learned."""
     metrics, methods = metrics_of(problem), methods_of_interest(problem)
@@ -322,7 +356,7 @@ def gain_table(problem: Problem) -> SortableTable | None:
             name = [TableCell(printable(method.title), printable(method.title).lower())] if several else []
             rows.append((rival, [*name, *cells]))
     headings = [Heading(f"{INTEREST} against"), *([Heading(f"{INTEREST} by")] if several else [])]
-    return SortableTable([*headings, *(Heading(METRICS[name].title, "descending") for name in metrics)], rows) if rows else None
+    return SortableTable([*headings, *(Heading(metric_title(problem, name), "descending") for name in metrics)], rows) if rows else None
 
 
 def _rivals(problem: Problem, method: Method, best: Sequence[Method]) -> list[Method]:
@@ -364,7 +398,7 @@ def overview(results: Results) -> Iterator[dict[str, Any]]:
             (baseline_of(problem, method), best_rival(problem, metric)) if unbeaten_reference(problem) is None else (None, None)
         )
         cells = [gain_cell(problem, metric, rival) if method and rival else TableCell(NOTHING) for rival in rivals]
-        yield {"title": printable(problem.title), "metric": METRICS[metric].title, "winner": winner, "rank": rank, "cells": cells}
+        yield {"title": printable(problem.title), "metric": metric_title(problem, metric), "winner": winner, "rank": rank, "cells": cells}
 
 
 def setting_text(value: Any) -> str:

@@ -18,6 +18,9 @@ _NAME_WIDTH = 14
 _LESS_IMPORTANT = ("spearman", "rmse", "r2", "pearson")
 """Metrics that are left out first where the terminal is too narrow for all numbers."""
 
+_SHORT_TITLES = ("Pearson ↑", "Spearman ↑", "CCC ↑", "NSE ↑", "KGE ↑", "all rows")
+"""Headings of the metrics of agreement, the last of which is Pearson of all rows."""
+
 Cells = list[list[Text]]
 
 
@@ -33,6 +36,8 @@ def print_results(results: Results, console: Console | None = None) -> None:
         for warning in problem.warnings:
             out.print(Text(f"Warning: {printable(warning)}", style="yellow"))
         out.print(_scores(problem, out.width))
+        if problem.pairs_within is not None:
+            out.print(_within(problem))
         if (gains := _gains(problem)) is not None:
             out.print(gains)
         out.print(Text(summary.verdict(problem), style="bold"))
@@ -60,6 +65,8 @@ def _scores(problem: Problem, width: int) -> Table:
 def _score_table(problem: Problem, metrics: Sequence[str], between: str) -> tuple[Table, int]:
     """Return the table of scores, and the width that it needs."""
     title = f"{printable(problem.title)}: test rows, mean (sd) of {'seeds' if problem.truth else 'folds'}; * is best"
+    if problem.pairs_within is not None:
+        title += f"; Pearson, Spearman within {printable(problem.pairs_within, 24)}"
     best = {metric: summary.ranking(problem.methods, metric)[:1] for metric in metrics}
     headings = [f"{METRICS[metric].title} {'↑' if METRICS[metric].larger_is_better else '↓'}" for metric in metrics]
     table, needed = _table(title, "method", [*headings, "seconds"]), _NAME_WIDTH + 1
@@ -89,6 +96,16 @@ def _table(title: str, first: str, headings: Sequence[str]) -> Table:
 def _cell(problem: Problem, method: Method, metric: str, is_best: bool, between: str) -> Text:
     text = ("*" if is_best else "") + between.join(summary.score_texts(problem, method, metric)).rstrip()
     return Text(text, style="bold green" if is_best else "", justify="right")
+
+
+def _within(problem: Problem) -> Table:
+    """Return metrics of agreement within groups."""
+    found = summary.within_table(problem)
+    assert found is not None
+    table = _table(f"within {printable(problem.pairs_within or '', 40)}, of the mean", "method", list(_SHORT_TITLES))
+    for method, cells in found.rows:
+        table.add_row(Text(printable(method.title, 24)), *(Text(f"{'*' * (cell.mark == 'best')}{cell.text}") for cell in cells))
+    return table
 
 
 def _gains(problem: Problem) -> Table | None:
