@@ -53,9 +53,11 @@ def compare(
     installed packages. Without it, these three are used.
 
     A fifth of the rows are test rows. The rest is split into cross-validation folds, and every loss is one GARRegressorCV on
-    these. A constant and a linear model stand beside them. --group and --time decide which rows are test rows. --pairs-within
-    decides which rows a loss compares, and where correlations are taken: within a day or a person, say. A folder holds one report: that of another command is not replaced,
+    these. A constant and a linear model stand beside them. A folder holds one report: that of another command is not replaced,
     unless --out names it.
+
+    --group and --time decide which rows are test rows. --pairs-within decides which rows a loss compares, and within which rows
+    correlations are taken: those of a day or a person, say.
     """
     columns = {"targets": targets, "group": group, "time": time, "pairs_within": pairs_within, "drop": drop}
     form = {"delimiter": delimiter, "encoding": encoding}

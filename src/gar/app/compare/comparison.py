@@ -15,7 +15,16 @@ from typing import NamedTuple
 from gar import __version__
 from gar.app.compare.checks import warnings_on
 from gar.app.compare.curves import CURVES, compare_curve, plan_curve
-from gar.app.compare.families import Compared, Family, Finished, LeftOut, NothingFinishedError, check_pairs, load_families, losses_of
+from gar.app.compare.families import (
+    Compared,
+    Family,
+    Finished,
+    LeftOut,
+    NothingFinishedError,
+    check_pairs,
+    load_families,
+    losses_of,
+)
 from gar.app.compare.options import Options
 from gar.app.compare.plan import AFFORDABLE, Plan, make_plan, report_seconds
 from gar.app.compare.references import reference_methods
@@ -158,7 +167,11 @@ def compare_table(
         announce(plan.lines)
     outcomes = list(_outcomes(prepared, families, options, context, plan))
     finished = [one for one in outcomes if isinstance(one, Finished)]
-    notes = [*_notes_on_losses(families, options), *_notes_on_pairs(prepared, plan.losses), *(note for one in finished for note in one.notes)]
+    notes = [
+        *_notes_on_losses(families, options),
+        *_notes_on_pairs(prepared, plan.losses),
+        *(note for one in finished for note in one.notes),
+    ]
     notes += [f"{one.title} was left out: {one.reason}" for one in outcomes if isinstance(one, LeftOut)]
     if not finished:
         raise NothingFinishedError(f"{prepared.source.name}: no loss was finished. {' '.join(notes)}")

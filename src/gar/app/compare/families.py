@@ -95,7 +95,9 @@ def check_pairs(prepared: Prepared, families: Sequence[Family], options: Options
         remedy = f"leave {found} out"
         if others:
             remedy += "; for trees there is GARBoostRegressor().fit(X, y, pair_groups=...)"
-        raise InputError(f"pairs_within {column!r} cannot be combined with {found}: only networks compare rows within groups; {remedy}")
+        raise InputError(
+            f"pairs_within {column!r} cannot be combined with {found}: only networks compare rows within groups; {remedy}"
+        )
 
 
 def losses_of(family: str) -> tuple[str, ...]:

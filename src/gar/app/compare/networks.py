@@ -190,7 +190,9 @@ def _scored(model: GARRegressorCV, job: FitJob, seconds: float, notes: tuple[str
     weights = [len(chosen) for chosen in model.fold_params_]  # every network counts alike
     scores = [scores_of(labels[prepared.test], predicted, prepared.pairs_of(prepared.test)) for predicted in each]
     valid = [
-        scores_of(labels[rows], mean_prediction(own, model.encoder_.codes(features.iloc[rows])), prepared.pairs_of(rows))[job.metric]
+        scores_of(labels[rows], mean_prediction(own, model.encoder_.codes(features.iloc[rows])), prepared.pairs_of(rows))[
+            job.metric
+        ]
         for own, (_, rows, _) in zip(members, prepared.parts, strict=False)
     ]
     histories = [history for _, history in model.history_.values()]
@@ -204,7 +206,9 @@ def _scored(model: GARRegressorCV, job: FitJob, seconds: float, notes: tuple[str
         seconds=round(seconds, 3),
         scores={name: [one[name] for one in scores] for name in METRICS},
         chosen=list(_choices(model)),
-        learning={name: mean_curve(np.concatenate([one.of("valid", name) for one in histories])) for name in METRICS if name in drawn},
+        learning={
+            name: mean_curve(np.concatenate([one.of("valid", name) for one in histories])) for name in METRICS if name in drawn
+        },
         **predicted_test_rows(np.average(each, axis=0, weights=weights), prepared),
     )
     about = prepared.about(job.loss, spec.title, job.metric)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import joblib
+import numpy as np
 
 from gar.registry import BASELINE, FAMILIES, LOSSES, METHOD_OF_INTEREST, NETWORKS, PAPER_LOSSES
 
@@ -171,10 +172,12 @@ def _lines(
 ) -> tuple[str, ...]:
     """Return the plan in words, line by line."""
     source, kinds = prepared.source, " and ".join(FAMILIES[family.name].title for family in families)
+    groups = 0 if source.pairs is None else len(np.unique(source.pairs))
     lines = [
         f"{source.name}: {len(source.labels):,} rows, {source.features.shape[1]:,} columns; {len(prepared.parts)} folds of "
         f"{prepared.train_rows:,} training rows, {len(prepared.test):,} test rows ({prepared.split})",
         f"{kinds} with {', '.join(LOSSES[loss].title for loss in chosen)}; a constant and ridge for reference",
+        *([f"rows are compared within {groups:,} groups of {source.pairs_within}"] if groups else []),
         f"about {duration(total)} on {workers} {'core' if workers == 1 else 'cores'}",
     ]
     if left_out:

@@ -80,7 +80,11 @@ def _notes_on_scores(model: Model, frame: pd.DataFrame, predicted: np.ndarray) -
         pairs, where = _pairs(model, frame)
         scores = scores_of(labels, predicted[:, index : index + 1], pairs)
         known = int((~np.isnan(labels)).sum())
-        text = ", ".join(f"{METRICS[metric].title}{where.get(metric, '')} {short(value)}" for metric, value in scores.items() if np.isfinite(value))
+        text = ", ".join(
+            f"{METRICS[metric].title}{where.get(metric, '')} {short(value)}"
+            for metric, value in scores.items()
+            if np.isfinite(value)
+        )
         yield f"{known} rows have a label of {name!r}: {text}"
 
 
@@ -90,7 +94,7 @@ def _pairs(model: Model, frame: pd.DataFrame) -> tuple[np.ndarray | None, dict[s
     if not set(names) <= set(frame.columns) or frame[names].isna().any(axis=None):
         return None, {}
     where = dict.fromkeys(WITHIN, f" within {', '.join(names)}")
-    return np.asarray(frame.groupby(names, sort=False).ngroup()), where
+    return frame.groupby(names, sort=False).ngroup().to_numpy(copy=True), where
 
 
 def _harmless(name: str) -> str:

@@ -352,15 +352,15 @@ def _check_pairs(source: Source) -> None:
     name, sizes = source.pairs_within, np.unique(source.pairs, return_counts=True)[1]
     if len(sizes) == 1:
         raise InputError(
-            f"pairs_within {name!r} has the same value in all rows, so all rows are compared anyway; leave it out, or name a column "
-            "of days, persons or other groups"
+            f"pairs_within {name!r} has the same value in all rows, so all rows are compared anyway; leave it out, or name a "
+            "column of days, persons or other groups"
         )
     by_group = pd.DataFrame(source.labels).groupby(source.pairs)
     if not (by_group.max() > by_group.min()).to_numpy().any():
         reason = "occurs in one row only" if sizes.max() == 1 else "has rows of one label only"
         raise InputError(
-            f"every value of pairs_within {name!r} {reason}, so there is nothing to compare; name a column whose values repeat, such "
-            "as a day or a person, or leave it out"
+            f"every value of pairs_within {name!r} {reason}, so there is nothing to compare; name a column whose values repeat, "
+            "such as a day or a person, or leave it out"
         )
 
 

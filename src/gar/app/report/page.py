@@ -22,10 +22,10 @@ from gar.app.report.summary import (
     INTEREST,
     gain_table,
     headline,
+    metric_title,
     next_step,
     overview,
     saved_text,
-    metric_title,
     score_table,
     setting_text,
     verdict,
@@ -175,9 +175,10 @@ def _caption(problem: Problem) -> str:
     """Return what the numbers of the table of scores are."""
     text = f"Mean (standard deviation) over {'seeds' if problem.truth else 'folds'}; the star marks the best mean."
     if any(method.ensemble for method in problem.methods):
-        text += f" The {metric_title(problem, problem.selected_by)} of the mean is that of all folds' models together, as they are saved."
+        title = metric_title(problem, problem.selected_by)
+        text += f" The {title} of the mean is that of all folds' models together, as they are saved."
     if problem.pairs_within is not None:
-        text += f" Pearson and Spearman are means over the groups of {printable(problem.pairs_within)}; the other metrics count all rows."
+        text += f" Pearson and Spearman are means over groups of {printable(problem.pairs_within)}; other metrics are of all rows."
     if problem.references:
         text += " The constant and the linear model below are what every method should beat; they take no part in the ranking."
     return f"{text} Click a heading to sort."

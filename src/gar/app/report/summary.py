@@ -231,7 +231,9 @@ def saved_text(problem: Problem) -> str:
     if method is None:
         return ""
     scores = [
-        f"{metric_title(problem, name)}{NO_BREAK}{_ensemble_text(problem, method, name)}" for name in METRICS if name in method.ensemble
+        f"{metric_title(problem, name)}{NO_BREAK}{_ensemble_text(problem, method, name)}"
+        for name in METRICS
+        if name in method.ensemble
     ]
     reached = f" On the test rows it has {', '.join(scores)}." if scores else ""
     folds = len(method.scores.get(problem.selected_by, ()))
@@ -356,7 +358,11 @@ def gain_table(problem: Problem) -> SortableTable | None:
             name = [TableCell(printable(method.title), printable(method.title).lower())] if several else []
             rows.append((rival, [*name, *cells]))
     headings = [Heading(f"{INTEREST} against"), *([Heading(f"{INTEREST} by")] if several else [])]
-    return SortableTable([*headings, *(Heading(metric_title(problem, name), "descending") for name in metrics)], rows) if rows else None
+    return (
+        SortableTable([*headings, *(Heading(metric_title(problem, name), "descending") for name in metrics)], rows)
+        if rows
+        else None
+    )
 
 
 def _rivals(problem: Problem, method: Method, best: Sequence[Method]) -> list[Method]:
@@ -398,7 +404,13 @@ def overview(results: Results) -> Iterator[dict[str, Any]]:
             (baseline_of(problem, method), best_rival(problem, metric)) if unbeaten_reference(problem) is None else (None, None)
         )
         cells = [gain_cell(problem, metric, rival) if method and rival else TableCell(NOTHING) for rival in rivals]
-        yield {"title": printable(problem.title), "metric": metric_title(problem, metric), "winner": winner, "rank": rank, "cells": cells}
+        yield {
+            "title": printable(problem.title),
+            "metric": metric_title(problem, metric),
+            "winner": winner,
+            "rank": rank,
+            "cells": cells,
+        }
 
 
 def setting_text(value: Any) -> str:
