@@ -10,19 +10,9 @@ from scipy.stats import ttest_ind, ttest_rel
 
 from gar.app.report import Method, Results
 from gar.app.report.formatting import NO_BREAK, NOTHING
-from gar.app.report.summary import (
-    best_rival,
-    compare_methods,
-    gain_table,
-    headline,
-    method_of_interest,
-    overview,
-    ranking,
-    saved_text,
-    score,
-    score_table,
-    verdict,
-)
+from gar.app.report.results import Predictions
+from gar.app.report.score_tables import gain_table, overview, score_table, target_table
+from gar.app.report.summary import best_rival, compare_methods, headline, method_of_interest, ranking, saved_text, score, verdict
 from gar.statistics import corrected_resampled_t
 from tests.app.report.test_results import make_problem
 
@@ -184,3 +174,18 @@ def test_gar_of_several_families_without_rival() -> None:
     text = verdict(make_problem({"gar": FAIR, ("gar", "xgboost"): GOOD}))
     assert text == "GAR-XGBOOST reaches a test MAE of 1.000 on Table; nothing was compared with it."
     assert gain_table(make_problem({"gar": FAIR, ("gar", "xgboost"): GOOD})) is None
+
+
+def test_targets_have_scores_of_their_own_in_their_units() -> None:
+    """Errors of 1 euro and of 100 metres: their mean says nothing, and each target has its own winner."""
+    problem = make_problem({"mae": FAIR, "gar": GOOD})
+    mae, gar = problem.methods
+    true = [[0.0, 1.0, 2.0, 3.0], [0.0, 1000.0, 2000.0]]  # one label is missing
+    mae = replace(mae, predictions=Predictions(true=true, predicted=[[0.5, 1.5, 2.5, 3.5], [400.0, 1400.0, 2400.0]]))
+    gar = replace(gar, predictions=Predictions(true=true, predicted=[[1.0, 2.0, 3.0, 4.0], [100.0, 1100.0, 2100.0]]))
+    found = target_table(replace(problem, targets=("price", "distance"), methods=[mae, gar]))
+    assert found is not None
+    assert [heading.title for heading in found.headings] == ["Method", "MAE of price", "MAE of distance"]
+    cells = {method.name: [(cell.text, cell.mark) for cell in cells] for method, cells in found.rows}
+    assert cells == {"gar": [("1.000", ""), ("100.0", "best")], "mae": [("0.500", "best"), ("400.0", "")]}
+    assert target_table(problem) is None

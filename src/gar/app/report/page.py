@@ -18,19 +18,8 @@ from gar.app.report.formatting import NOTHING, number, printable, short
 from gar.app.report.prediction_plots import against_truth, residuals
 from gar.app.report.results import Method, Problem, Results
 from gar.app.report.score_plots import components, fits, fold_scores, learning, sensitivity
-from gar.app.report.summary import (
-    INTEREST,
-    gain_table,
-    headline,
-    metric_title,
-    next_step,
-    overview,
-    saved_text,
-    score_table,
-    setting_text,
-    verdict,
-    within_table,
-)
+from gar.app.report.score_tables import gain_table, overview, score_table, target_table, within_table
+from gar.app.report.summary import INTEREST, headline, metric_title, next_step, saved_text, setting_text, verdict
 from gar.app.report.svg import panel_svg
 from gar.errors import InputError
 from gar.files import write_whole
@@ -198,6 +187,7 @@ def _section(number: int, problem: Problem, groups: Groups) -> dict[str, Any]:
         "caption": _caption(problem),
         "scores": score_table(problem),
         "within": within_table(problem),
+        "targets": target_table(problem),
         "gains": gain_table(problem),
         "groups": groups,
         "legends": legends,

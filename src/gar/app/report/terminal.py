@@ -7,8 +7,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+import gar.app.report.score_tables as score_tables
 import gar.app.report.summary as summary
-from gar.app.report.formatting import number, printable, probability
+from gar.app.report.formatting import NOTHING, number, printable, probability
 from gar.app.report.results import Method, Problem, Results
 from gar.registry import METHOD_OF_INTEREST, METRICS
 
@@ -38,6 +39,8 @@ def print_results(results: Results, console: Console | None = None) -> None:
         out.print(_scores(problem, out.width))
         if problem.pairs_within is not None:
             out.print(_within(problem))
+        if (targets := score_tables.target_table(problem)) is not None:
+            out.print(_by_target(targets))
         if (gains := _gains(problem)) is not None:
             out.print(gains)
         out.print(Text(summary.verdict(problem), style="bold"))
@@ -98,9 +101,20 @@ def _cell(problem: Problem, method: Method, metric: str, is_best: bool, between:
     return Text(text, style="bold green" if is_best else "", justify="right")
 
 
+def _by_target(found: score_tables.SortableTable) -> Table:
+    """Return the scores of each target, one line for each: names and numbers of many methods would not fit."""
+    best = [next((pair for pair in found.rows if pair[1][k].mark == "best"), None) for k in range(len(found.headings) - 1)]
+    own = next((cells for method, cells in found.rows if method.loss == METHOD_OF_INTEREST), None)
+    table = _table("every target, mean prediction", "score", ["best", "by", *([] if own is None else [summary.INTEREST])])
+    for index, (heading, pair) in enumerate(zip(found.headings[1:], best, strict=True)):
+        cells = (NOTHING, NOTHING) if pair is None else (pair[1][index].text, printable(pair[0].title, 16))
+        table.add_row(Text(heading.title), *cells, *([] if own is None else [own[index].text]))
+    return table
+
+
 def _within(problem: Problem) -> Table:
     """Return metrics of agreement within groups."""
-    found = summary.within_table(problem)
+    found = score_tables.within_table(problem)
     assert found is not None
     table = _table(f"within {printable(problem.pairs_within or '', 40)}, of the mean", "method", list(_SHORT_TITLES))
     for method, cells in found.rows:
@@ -122,7 +136,7 @@ def _gains(problem: Problem) -> Table | None:
             if rival is None:
                 continue
             one = summary.compare_methods(problem, metric, rival, method)
-            gain = summary.gain_text(problem, metric, rival, one, method)
+            gain = score_tables.gain_text(problem, metric, rival, one, method)
             name = f"{printable(method.title, 24)} over {prefix}{printable(rival.title, 24)}"
             table.add_row(Text(name), gain, probability(one.p), probability(one.p_corrected))
     return table if table.row_count else None
