@@ -10,7 +10,6 @@ from scipy.stats import ttest_ind, ttest_rel
 
 from gar.app.report import Method, Results
 from gar.app.report.formatting import NO_BREAK, NOTHING
-from gar.app.report.results import Predictions
 from gar.app.report.score_tables import gain_table, overview, score_table, target_table
 from gar.app.report.summary import best_rival, compare_methods, headline, method_of_interest, ranking, saved_text, score, verdict
 from gar.statistics import corrected_resampled_t
@@ -180,9 +179,8 @@ def test_targets_have_scores_of_their_own_in_their_units() -> None:
     """Errors of 1 euro and of 100 metres: their mean says nothing, and each target has its own winner."""
     problem = make_problem({"mae": FAIR, "gar": GOOD})
     mae, gar = problem.methods
-    true = [[0.0, 1.0, 2.0, 3.0], [0.0, 1000.0, 2000.0]]  # one label is missing
-    mae = replace(mae, predictions=Predictions(true=true, predicted=[[0.5, 1.5, 2.5, 3.5], [400.0, 1400.0, 2400.0]]))
-    gar = replace(gar, predictions=Predictions(true=true, predicted=[[1.0, 2.0, 3.0, 4.0], [100.0, 1100.0, 2100.0]]))
+    mae = replace(mae, by_target=[{"mae": 0.5}, {"mae": 400.0}])
+    gar = replace(gar, by_target=[{"mae": 1.0}, {"mae": 100.0}])
     found = target_table(replace(problem, targets=("price", "distance"), methods=[mae, gar]))
     assert found is not None
     assert [heading.title for heading in found.headings] == ["Method", "MAE of price", "MAE of distance"]

@@ -164,6 +164,7 @@ def predicted_test_rows(predicted: np.ndarray, prepared: Prepared) -> dict[str, 
     known = [np.flatnonzero(~np.isnan(column)) for column in labels.T]
     return {
         "ensemble": scores_of(labels, predicted, pairs),
+        "by_target": [scores_of(labels[:, [k]], predicted[:, [k]], pairs) for k in range(len(known))] if len(known) > 1 else [],
         "within": {} if pairs is None else scores_within(labels, predicted, pairs),
         "predictions": Predictions(
             true=[column[rows].tolist() for column, rows in zip(labels.T, known, strict=True)],

@@ -52,6 +52,7 @@ def _method(name: str, title: str, predict: Predictor, prepared: Prepared) -> Me
         seconds=round(time.monotonic() - start, 3),
         scores={metric: [one[metric] for one in scores] for metric in METRICS},
         ensemble=tested["ensemble"],
+        by_target=tested["by_target"],
         within=tested["within"],
     )
 

@@ -243,7 +243,7 @@ class TreeRecords:
     def write(self, models: TreeGrid, history: RoundHistory) -> None:
         """Record the history of a single model."""
         columns = {f"model.{name}": column for name, column in models.columns().items()}
-        values = {"metrics": history.metrics[0], "reason": np.array(history.reasons[0]), "seconds": history.seconds}
+        values = {"metrics": history.metrics[0], "reason": np.array(history.reasons[0]), "seconds": history.seconds[0]}
         self._files.write(fingerprint((self._key, models.identities()))[:NAME_DIGITS], columns | values)
 
 

@@ -111,6 +111,8 @@ class Method(_ResultPart):
     """Test score of every fold's model, by metric. With the paper's preset, and for trees, each metric selects its own winners."""
     ensemble: Mapping[str, Number] = field(default_factory=dict)
     """Test score of the mean prediction of all folds' models, by metric: how good the model is if it is saved."""
+    by_target: Sequence[Mapping[str, Number]] = ()
+    """With several targets: the test scores of the mean prediction for each of them, in its own unit."""
     within: Mapping[str, Number] = field(default_factory=dict)
     """With pairs within groups: metrics of agreement of the mean prediction within these, and ``pearson_of_all_rows``."""
     chosen: Sequence[Choice] = ()

@@ -5,9 +5,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import torch
-
 from gar.app.report.formatting import NOTHING, decimals, number, percent, printable, probability
 from gar.app.report.results import Method, Problem, Results
 from gar.app.report.summary import (
@@ -25,7 +22,6 @@ from gar.app.report.summary import (
     score_texts,
     unbeaten_reference,
 )
-from gar.metrics import Evaluator
 from gar.registry import BASELINE, METHOD_OF_INTEREST, METRICS
 from gar.statistics import Comparison
 
@@ -132,30 +128,24 @@ _MOST_TARGETS = 12
 
 def target_table(problem: Problem) -> SortableTable | None:
     """Return the score of every method's mean prediction for each target, in its own unit; None for a single target."""
-    targets = list(problem.targets)[:_MOST_TARGETS]
-    if len(problem.targets) < 2 or not any(method.predictions for method in problem.methods):
+    targets, metric = list(problem.targets)[:_MOST_TARGETS], problem.selected_by
+    order = [method for method in ranking(problem.methods, metric) if method.by_target]
+    if not order:
         return None
-    order = [method for method in ranking(problem.methods, problem.selected_by) if method.predictions]
-    metric = METRICS[problem.selected_by if problem.pairs_within is None else "mae"]
-    scores = np.array([[_target_score(method, k, metric.index) for k in range(len(targets))] for method in order])
-    best = np.nanmax(metric.sign * scores, axis=0, initial=-math.inf)
-    digits = [3 if metric.larger_is_better else decimals(column) for column in scores.T]
-    rows = []
-    for method, own in zip(order, scores, strict=True):
-        marks = ["best" if metric.sign * value == most else "" for value, most in zip(own, best, strict=True)]
-        cells = [TableCell(number(v, d), _sortable(v), mark=mark) for v, d, mark in zip(own.tolist(), digits, marks, strict=True)]
-        rows.append((method, cells))
-    first = "descending" if metric.larger_is_better else "ascending"
-    return SortableTable(
-        [Heading("Method"), *(Heading(f"{metric.title} of {printable(name, 24)}", first) for name in targets)], rows
-    )
+    sign, larger = METRICS[metric].sign, METRICS[metric].larger_is_better
+    columns = [[one.by_target[index][metric] for one in order] for index in range(len(targets))]
+    best = [max((sign * value for value in column if math.isfinite(value)), default=math.nan) for column in columns]
+    digits = [3 if larger else decimals(column) for column in columns]
 
+    def cells(method: Method) -> list[TableCell]:
+        values = [one[metric] for one in method.by_target[: len(targets)]]
+        marks = ["best" if method in order and sign * value == most else "" for value, most in zip(values, best, strict=True)]
+        return [TableCell(number(v, d), _sortable(v), mark=mark) for v, d, mark in zip(values, digits, marks, strict=True)]
 
-def _target_score(method: Method, target: int, index: int) -> float:
-    assert method.predictions is not None
-    pair = method.predictions.true[target], method.predictions.predicted[target]
-    true, predicted = (torch.tensor(side, dtype=torch.float64) for side in pair)
-    return float(Evaluator(true)(predicted)[index]) if len(true) else math.nan
+    rows = [(method, cells(method)) for method in (*order, *problem.references) if method.by_target]
+    first = "descending" if larger else "ascending"
+    headings = [Heading(f"{metric_title(problem, metric)} of {printable(name, 24)}", first) for name in targets]
+    return SortableTable([Heading("Method"), *headings], rows)
 
 
 def gain_table(problem: Problem) -> SortableTable | None:
