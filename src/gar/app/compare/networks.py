@@ -1,5 +1,6 @@
 """Networks as a family: every loss is one GARRegressorCV on the folds of the comparison, several losses at a time."""
 
+import math
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,6 +34,9 @@ from gar.search.fingerprints import fingerprint
 _LEAST_SECONDS = 1.0
 """Time that a fit gets at least, if there is any."""
 
+_PILOT_SHARE = 0.05
+"""The share of the time that is left which the pilots of a loss may take."""
+
 _METHOD = TypeAdapter(Method)
 
 
@@ -64,7 +68,11 @@ class Networks:
     def measure(self, losses: Sequence[str], prepared: Prepared, options: Options, context: RunContext) -> Mapping[str, Estimate]:
         """Make pilots of as many losses at a time as there are workers; a single loss has all of them to itself."""
         specs, sample, alone = registered(losses), Sample.of(prepared), len(losses) == 1
-        jobs = [({**self._arguments(loss, options), "n_jobs": context.workers if alone else 1}, sample, specs) for loss in losses]
+        budget = math.inf if context.deadline is None else _PILOT_SHARE * max(context.deadline - time.monotonic(), 0.0)
+        jobs = [
+            ({**self._arguments(loss, options), "n_jobs": context.workers if alone else 1}, sample, budget, specs)
+            for loss in losses
+        ]
         return dict(zip(losses, [_estimate(*jobs[0])] if alone else context.map(_estimate, jobs), strict=True))
 
     def compare(
@@ -143,9 +151,9 @@ def time_share(seconds: Sequence[float], index: int, workers: int) -> float:
     return seconds[index] / max(seconds[index], sum(seconds[index:]) / workers)
 
 
-def _estimate(arguments: Mapping[str, Any], sample: Sample, specs: Mapping[str, LossSpec]) -> Estimate:
+def _estimate(arguments: Mapping[str, Any], sample: Sample, budget: float, specs: Mapping[str, LossSpec]) -> Estimate:
     _register(specs)
-    return estimate_fit(arguments, sample)
+    return estimate_fit(arguments, sample, budget)
 
 
 def _register(specs: Mapping[str, LossSpec]) -> None:

@@ -77,21 +77,23 @@ def _drawn(rows: np.ndarray, count: int, pairs: np.ndarray | None) -> np.ndarray
     return rows[order[:count]]
 
 
-def estimate_fit(arguments: Mapping[str, Any], sample: Sample) -> Estimate:
+def estimate_fit(arguments: Mapping[str, Any], sample: Sample, budget: float = math.inf) -> Estimate:
     """Return how long the whole fit of a loss with these arguments takes, scores included.
 
     Two stacks of networks are timed at the sizes at which they are trained: all candidates on one fold, as in the trials of
     successive halving, and one candidate of each encoding on all folds, as the finalists. How many rows each of them passes over is
-    known, and so is the number of rows that are predicted in the end.
+    known, and so is the number of rows that are predicted in the end. Once the ``budget`` of seconds is used, the estimate is made
+    of what was timed by then.
     """
+    end = time.monotonic() + budget
     single = {**arguments, **_single(arguments)}
     last = GARRegressorCV(**single, n_finalists=None).planned_work(sample.rows, sample.folds)
     trials = GARRegressorCV(**arguments).planned_work(sample.rows, sample.folds) - last
     try:
-        finalists = _Pilot(single, sample, sample.folds, is_first=True)
+        finalists = _Pilot(single, sample, sample.folds, end, is_first=True)
         seconds = finalists.overhead + finalists.seconds_per_row * last
         if trials > 0:
-            candidates = _Pilot(arguments, sample, 1)
+            candidates = finalists if time.monotonic() > end else _Pilot(arguments, sample, 1, end)
             seconds += (_RUNGS - 1) * candidates.overhead + candidates.seconds_per_row * trials
     except InputError:  # such as constant labels in the sample; the fit itself says what is wrong
         return Estimate(1.0)
@@ -117,16 +119,19 @@ class _Pilot:
         predict_seconds_per_row: of all networks that predict.
     """
 
-    def __init__(self, arguments: Mapping[str, Any], sample: Sample, folds: int, *, is_first: bool = False) -> None:
+    def __init__(self, arguments: Mapping[str, Any], sample: Sample, folds: int, end: float, *, is_first: bool = False) -> None:
         split = np.arange(sample.count), np.arange(sample.count, len(sample.labels))
         small = {"n_finalists": None, "scoring": "mae", "cv": [split] * folds}
         batch = {"batch_sizes": arguments.get("batch_sizes", (batch_size_for(sample.rows),))}
         self._arguments, self._sample, self._folds = {**arguments, **small, **batch}, sample, folds
         spec = LOSSES[arguments["loss"]]
         self._takes_groups, least = spec.takes("groups"), 1 if "pred" in spec.inputs else 2  # the first of two trains an encoder
-        if is_first:
-            self._timed(least)  # what a process does for the first time takes longer
         first, work = self._timed(least)
+        if is_first and time.monotonic() < end:
+            first, work = self._timed(least)  # what a process does for the first time takes longer
+        self.seconds_per_row, self.overhead = first / work, 0.0
+        if time.monotonic() > end:
+            return
         epochs = min(1 + math.ceil(_SECONDS / first), _MOST_EPOCHS)
         second, more = self._timed(epochs * least)
         self.seconds_per_row = max(second - first, 0.2 * first * (epochs - 1)) / (more - work)

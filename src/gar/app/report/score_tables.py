@@ -73,7 +73,7 @@ def score_table(problem: Problem) -> SortableTable:
         headings.append(Heading(metric_title(problem, metric), first, first if metric == problem.selected_by else "none"))
     if has_ensembles := any(method.ensemble for method in order):
         first = "descending" if METRICS[problem.selected_by].larger_is_better else "ascending"
-        headings.append(Heading(f"{metric_title(problem, problem.selected_by)} of the mean", first))
+        headings.append(Heading(f"{METRICS[problem.selected_by].title} of the mean", first))
     order += problem.references
     rows = []
     for method in order:
@@ -118,7 +118,8 @@ def within_table(problem: Problem) -> SortableTable | None:
     for method in [*order, *problem.references]:
         values = {name: method.within.get(name, math.nan) for name in AGREEMENT}
         marks = {name: "best" if method in order and value == best[name] else "" for name, value in values.items()}
-        rows.append((method, [TableCell(number(value, 3), _sortable(value), mark=marks[name]) for name, value in values.items()]))
+        texts = {name: number(value, 3 if abs(value) < 100 else 0) for name, value in values.items()}
+        rows.append((method, [TableCell(texts[name], _sortable(value), mark=marks[name]) for name, value in values.items()]))
     return SortableTable([Heading("Method"), *(Heading(title, "descending") for title in AGREEMENT.values())], rows)
 
 

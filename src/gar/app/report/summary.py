@@ -100,11 +100,13 @@ def headline(results: Results) -> str:
     for problem in results.problems:
         found.setdefault(_outcome(problem), []).append(_in_short(problem))
     parts = [f"{_OUTCOMES[outcome]} {', '.join(found[outcome])}" for outcome in _OUTCOMES if outcome in found]
-    return "; ".join(parts) + "."
+    text = "; ".join(parts) + "."
+    return text[0].upper() + text[1:]
 
 
 _OUTCOMES = {
     "clear": f"{INTEREST} is clearly best on",
+    "ahead": f"{INTEREST} is ahead, but chance may explain it, on",
     "near": "no clear winner on",
     "lost": f"{INTEREST} is not best on",
     "linear": "no loss beats a linear model on",
@@ -123,7 +125,7 @@ def _outcome(problem: Problem) -> str:
     if method not in order or rival is None:
         return "open"
     if not compare_methods(problem, problem.selected_by, rival).is_clear:
-        return "near"
+        return "ahead" if order[0].loss == METHOD_OF_INTEREST else "near"
     return "clear" if order[0].loss == METHOD_OF_INTEREST else "lost"
 
 
@@ -191,18 +193,19 @@ def _p_text(one: Comparison) -> str:
 
 
 RIDGE = "ridge"
-_LEARNED = 1.0
-"""Percent by which the best method must be better than a constant, so that anything was learned."""
+_LEARNED = 0.01
+"""By how much the best method must be better than a constant, so that anything was learned: a correlation or R2 by this much,
+an error by this share."""
 
 
 def unbeaten_reference(problem: Problem) -> Method | None:
     """Return the constant or the linear model that no method beats, the constant first; None if all are beaten."""
     order = ranking(problem.methods, problem.selected_by)
-    for reference in problem.references:
+    for reference in problem.references if order else ():
         metric = problem.selected_by if math.isfinite(score(reference, problem.selected_by).mean) else "mae"
-        if order and not compare_methods(problem, metric, reference, order[0]).gain > (
-            0.0 if reference.loss == RIDGE else _LEARNED
-        ):
+        mine, theirs = score(order[0], metric).mean, score(reference, metric).mean
+        least = 0.0 if reference.loss == RIDGE else _LEARNED * (1.0 if METRICS[metric].larger_is_better else theirs)
+        if not METRICS[metric].sign * (mine - theirs) > least:
             return reference
     return None
 
@@ -241,7 +244,7 @@ def next_step(problem: Problem) -> str:
     outcome = _outcome(problem)
     if problem.warnings:
         return "First look at the warnings."
-    if outcome == "near" and problem.truth is None:
+    if outcome in ("ahead", "near") and problem.truth is None:
         return "More rows decide it better; a longer run (--full) or other losses may help, too."
     if outcome in ("nothing", "linear"):
         return "Look for columns that say more about the target, or use the simpler model."
