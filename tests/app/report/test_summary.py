@@ -106,6 +106,12 @@ def test_several_problems_in_one_sentence(outcomes: list[tuple[list[float], list
     assert headline(results_of(*problems)) == ending
 
 
+def test_a_linear_model_that_no_loss_beats_stands_in_the_sentence() -> None:
+    problem = make_problem({"gar": FAIR, "mae": BAD}, title="A")
+    problem = replace(problem, references=[reference("ridge", GOOD)])
+    assert headline(results_of(problem, problem)).startswith("No loss beats a linear model on A (Ridge 1.000, GAR 2.000)")
+
+
 def reference(name: str, values: list[float]) -> Method:
     shared: dict[str, Any] = {"parameter": None, "models": 1, "failed": 0, "seconds": 1.0}
     return Method(loss=name, family="reference", title=name.title(), scores={"mae": values}, **shared)
@@ -128,7 +134,7 @@ def test_what_no_loss_beats_is_the_verdict_and_there_are_no_percentages() -> Non
     beaten = make_problem(scores, references=[reference("median", BAD), reference("ridge", [2.1] * 4)])
     assert verdict(beaten).startswith("No clear winner")
     both = headline(results_of(nothing, make_problem({"gar": GOOD, "mae": BAD}, title="A")))
-    assert both == "GAR is clearly best on A (GAR 1.000, MAE 4.000); nothing was learned on Table (MAE 2.000, GAR 2.005)."
+    assert both == "GAR is clearly best on A (GAR 1.000, MAE 4.000); nothing was learned on Table (Median 2.010, MAE 2.000)."
 
 
 def test_correlations_near_zero_have_no_percentages() -> None:

@@ -24,7 +24,7 @@ _ROWS = LARGE_NETWORK_ROWS
 """Most training rows of a pilot: as many as make its network that of a large table."""
 
 _SECONDS, _MOST_EPOCHS = 0.7, 8
-"""A pilot trains for so many epochs that they take about this long, but for no more than so many."""
+"""Seconds that the epochs of a pilot take, about, and their largest number."""
 
 _RUNGS = 3
 """Steps of successive halving."""

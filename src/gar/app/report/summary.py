@@ -131,8 +131,11 @@ def _outcome(problem: Problem) -> str:
 
 def _in_short(problem: Problem) -> str:
     """Return the problem with the scores of the two methods that matter, such as 'Sine (GAR 0.04, MAE 0.35)'."""
-    method, rival = method_of_interest(problem), best_rival(problem, problem.selected_by)
-    shown = [one for one in ranking(problem.methods, problem.selected_by) if one in (method, rival)]
+    order, unbeaten = ranking(problem.methods, problem.selected_by), unbeaten_reference(problem)
+    if unbeaten is not None:
+        shown = [unbeaten, order[0]]
+    else:
+        shown = [one for one in order if one in (method_of_interest(problem), best_rival(problem, problem.selected_by))]
     scores = ", ".join(f"{printable(one.title)} {_mean_text(problem, one)}" for one in shown)
     return f"{printable(problem.title)} ({scores})" if scores else printable(problem.title)
 
