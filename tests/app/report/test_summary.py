@@ -93,7 +93,8 @@ def test_folds_that_one_method_lacks_are_left_out_of_a_comparison() -> None:
         ([(GOOD, BAD), (GOOD, BAD)], "GAR is clearly best on A (GAR 1.000, MAE 4.000), B (GAR 1.000, MAE 4.000)."),
         (
             [(GOOD, BAD), (GOOD, [1.2, 0.9, 1.1, 1.0])],
-            "GAR is clearly best on A (GAR 1.000, MAE 4.000); GAR is ahead, but chance may explain it, on B (GAR 1.000, MAE 1.050).",
+            "GAR is clearly best on A (GAR 1.000, MAE 4.000); "
+            "GAR is ahead, but chance may explain it, on B (GAR 1.000, MAE 1.050).",
         ),
         (
             [(BAD, GOOD), (GOOD, BAD)],
