@@ -159,7 +159,7 @@ def compare_table(
     """
     families, prepared = load_families(options), prepare(source, options)
     check_pairs(prepared, families, options)
-    known = {"warnings": warnings_on(prepared), "references": reference_methods(prepared)}
+    warnings, references = warnings_on(prepared), reference_methods(prepared)
     is_limited, is_free = context.deadline is not None and not context.is_late(), options.losses is None and not options.full
     is_measured = announce is not None or is_limited or is_free
     plan = make_plan(prepared, families, options, context, is_measured=is_measured, affordable=affordable)
@@ -176,9 +176,8 @@ def compare_table(
     if not finished:
         raise NothingFinishedError(f"{prepared.source.name}: no loss was finished. {' '.join(notes)}")
     best = max(finished, key=lambda one: one.validation)
-    problem = replace(
-        _problem(prepared, families, options, [one.method for one in finished], notes, best.method.name, plan), **known
-    )
+    problem = _problem(prepared, families, options, [one.method for one in finished], notes, best.method.name, plan)
+    problem = replace(problem, warnings=warnings, references=references)
     is_late = any(one.is_cut if isinstance(one, Finished) else one.is_late for one in outcomes)
     return Compared(problem, best.model, is_late)
 
