@@ -34,6 +34,7 @@ _INTRODUCTION = (
     "Our numbers beside those of Zhu, Yang and Jerby: *Gradient Aligned Regression via Pairwise Losses* (ICML 2025). "
     "Rendered by `gar reproduce report` from records alone; what has no record is 'not run'."
 )
+_FIDELITY = "Fidelity to the paper <../fidelity>"
 _CLAIMS = "The paper's claims, and the rule by which each is counted."
 
 
@@ -46,7 +47,7 @@ def write_pages(records: Path, out: Path) -> list[Path]:
     """
     made = pages(records)
     links = "\n".join(f"- [{page.title}]({page.name}.md). {EXPERIMENTS.get(page.name, _CLAIMS)}" for page in made)
-    contents = "\n".join(["```{toctree}", ":hidden:", "", *(page.name for page in made), "```"])  # for the site's navigation
+    contents = "\n".join(["```{toctree}", ":hidden:", "", *(page.name for page in made), _FIDELITY, "```"])  # for the site's navigation
     files = {out / f"{page.name}.md": markdown(page).encode() for page in made}
     files[out / "index.md"] = f"# {_TITLE}\n\n{_INTRODUCTION}\n\n{links}\n\n{contents}\n".encode()
     figures = {out / "figures" / f"{figure.name}.png": figure.png for page in made for figure in page.figures}
