@@ -42,8 +42,8 @@ class GARLoss(RegressionLoss):
         group_reduction: with ``groups``, ``"pooled"`` or the ``"mean"`` over groups.
         average: ``"components"`` averages each component over targets first, ``"losses"`` the losses of targets.
 
-    ``forward(pred, target)`` takes labels of the shape of predictions, and the keywords ``sample_weight`` (how often each row counts),
-    ``mask`` (True where a label counts) and ``groups`` (a whole number for every row: only equal ones are compared).
+    ``forward(pred, target)`` takes labels of the shape of predictions, and as keywords ``sample_weight`` (how often each row
+    counts), ``mask`` (True where a label counts) and ``groups`` (a whole number for every row: only equal ones are compared).
 
     Example:
         >>> loss = GARLoss(alpha=0.5)
