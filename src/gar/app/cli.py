@@ -27,7 +27,7 @@ def _warn(message: Warning | str, *location: Any, **more: Any) -> None:
 
 @click.group(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 132},
-    epilog="Other packages add commands. In a clone, pip install -c constraints.txt -e . -e ./reproduction adds those of the paper.",
+    epilog="Packages add commands. In a clone, pip install -c constraints.txt -e . -e ./reproduction adds those of the paper.",
 )
 @click.version_option(__version__, prog_name="gar")
 def gar() -> None:
