@@ -4,10 +4,9 @@ import json
 import os
 import platform
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from gar import __version__
 from gar.files import write_whole
@@ -20,7 +19,7 @@ def machine() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "system": platform.system(),
         "python": platform.python_version(),
-        "torch": torch.__version__,
+        "torch": version("torch"),  # importing it would make every command wait
     }
 
 
