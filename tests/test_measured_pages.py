@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from benchmarks import cluster, compare, fuzz, kernels, pairs
+from benchmarks import choices, cluster, compare, fuzz, kernels, pairs
 from benchmarks.against import page as strength_page
 from benchmarks.pages import framed
 from gar.registry import LOSSES
@@ -50,6 +50,11 @@ def test_promises_of_a_comparison_are_those_of_the_records() -> None:
         assert record["seconds_over_limit"] <= 1.1, record
         assert record["over_predict"] == pytest.approx(1.0, abs=1e-3), record
         assert record["over_estimator"] == pytest.approx(1.0, abs=0.02), record
+
+
+def test_chosen_settings_are_counted_in_the_records() -> None:
+    text = choices.PAGE.read_text()
+    assert not [name for name, table in choices.blocks().items() if framed(name, table) not in text]
 
 
 def test_kernels_are_counted_anew() -> None:
