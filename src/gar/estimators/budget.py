@@ -92,10 +92,10 @@ class TimeLimit:
         """Return True until the time is over; :func:`gar.stack.train` asks after every epoch."""
         return self.deadline is None or time.monotonic() < self.deadline
 
-    @property
     def trial_deadline(self) -> float | None:
-        """Return when trials are to stop."""
-        return None if self.seconds is None else self._start + _TRIAL_SHARE * self.seconds
+        """Return when trials that begin now are to stop: encoding a large table may have taken a part of the time."""
+        now = time.monotonic()
+        return None if self.deadline is None else now + _TRIAL_SHARE * max(0.0, self.deadline - now)
 
     def affordable(self, planned: Budget, seconds_per_row: float) -> Budget:
         """Return as much of a budget as fits into the time that is left."""

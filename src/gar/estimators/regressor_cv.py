@@ -25,6 +25,7 @@ from gar.estimators.halving import (
     with_at_most,
 )
 from gar.estimators.presets import (
+    DEFAULT_ALPHA,
     ESTIMATOR_PRESET,
     PAPER_PRESET,
     SMALL_ROWS,
@@ -64,7 +65,8 @@ class GARRegressorCV(NetworkRegressor):
 
     Args:
         loss: a name of :data:`gar.registry.LOSSES`.
-        alphas: values of GAR's alpha to try. Other losses try ``parameters``.
+        alphas: values of GAR's alpha to try. ``"auto"`` is 10, and with ``preset="paper"`` the paper's 0.1, 1 and 10. Other losses
+            try ``parameters``.
         learning_rates: to try.
         weight_decays: to try.
         batch_sizes: to try; ``"auto"`` is one that grows with the table: 32 rows up to 512.
@@ -115,14 +117,14 @@ class GARRegressorCV(NetworkRegressor):
         >>> from sklearn.datasets import load_diabetes
         >>> X, y = load_diabetes(return_X_y=True)
         >>> model = GARRegressorCV(learning_rates=(3e-3,), epochs=10, cv=3, random_state=0).fit(X, y)
-        >>> model.alpha_ in (0.1, 1, 10), model.score(X, y) > 0.4
-        (True, True)
+        >>> model.alpha_, model.score(X, y) > 0.4
+        (10.0, True)
     """
 
     def __init__(
         self,
         loss: str = "gar",
-        alphas: Sequence[float] = (0.1, 1.0, 10.0),
+        alphas: Sequence[float] | str = "auto",
         *,
         learning_rates: Sequence[float] = ESTIMATOR_PRESET["learning_rates"],
         weight_decays: Sequence[float] = ESTIMATOR_PRESET["weight_decays"],
@@ -317,7 +319,7 @@ class GARRegressorCV(NetworkRegressor):
             return [trainer.train_rung(everything, candidates, folds, planned.epochs, limit.deadline)]
         small = with_at_most(tables, SMALL_ROWS, TRIAL_VALIDATION_ROWS, trainer.seed)
         epochs = self._trial_epochs(train_rows(next(iter(small.values()))))
-        trial = partial(trainer.train_rung, small, epochs=epochs, deadline=limit.trial_deadline)
+        trial = partial(trainer.train_rung, small, epochs=epochs, deadline=limit.trial_deadline())
         first = int(np.argmax([len(fold.train) for fold in table.folds]))
         rungs = [trial(candidates, [first])]
         others = [fold for fold in folds if fold != first]
@@ -326,7 +328,7 @@ class GARRegressorCV(NetworkRegressor):
         if others:
             promoted = rungs[0].best_of_each_encoding(max(planned.finalists, len(candidates) // _CANDIDATE_FACTOR))
             rungs.append(trial(promoted, others).with_scores_of(rungs[0]))
-        budget = limit.affordable(planned, rungs[-1].seconds_per_row)
+        budget = limit.affordable(planned, min(rung.seconds_per_row for rung in rungs))  # the least has the least overhead
         finalists = rungs[-1].best_of_each_encoding(budget.finalists)
         full = with_at_most(tables, budget.rows, VALIDATION_ROWS, trainer.seed)
         last = trainer.train_rung(full, finalists, folds[: budget.folds], budget.epochs, limit.deadline, varied_seeds=True)
@@ -365,9 +367,17 @@ class GARRegressorCV(NetworkRegressor):
         names = ("batch_sizes", "learning_rates", "weight_decays")
         grids = [np.atleast_1d(self._hyperparameters[name]).tolist() for name in names]
         grids[0] = [None if size == "auto" else size for size in grids[0]]
-        values = self.alphas if self.loss == "gar" else LOSSES[self.loss].grid if self.parameters is None else self.parameters
-        parameters: Sequence[float | None] = np.atleast_1d(values).tolist() or [None]
+        parameters: Sequence[float | None] = self.loss_parameters or (None,)
         return [Candidate(*combination) for combination in product(encodings, *grids, parameters)]
+
+    @property
+    def loss_parameters(self) -> Sequence[float]:
+        """Return the values to try of the loss's parameter; none if it has no parameter."""
+        values = self.alphas if self.loss == "gar" else self.parameters
+        if isinstance(values, str):
+            check_choice(values, ("auto",), "alphas")
+            values = (DEFAULT_ALPHA,) if self.preset is None else None
+        return LOSSES[self.loss].grid if values is None else np.atleast_1d(values).tolist()
 
     def _set_results(self, rungs: list[Rung], tables: Tables) -> Candidate:
         """Report the scores of all candidates, each from the last rung that it reached, and return the best one."""

@@ -103,10 +103,9 @@ def estimate_fit(arguments: Mapping[str, Any], sample: Sample, budget: float = m
 
 def _single(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return grids of one value each."""
-    default, loss = GARRegressorCV(**arguments), arguments["loss"]
-    values = LOSSES[loss].grid if default.parameters is None else default.parameters
-    name, values = ("alphas", default.alphas) if loss == "gar" else ("parameters", values)
-    grids = {"learning_rates": default.learning_rates, "weight_decays": default.weight_decays, name: values}
+    default = GARRegressorCV(**arguments)
+    name = "alphas" if default.loss == "gar" else "parameters"
+    grids = {"learning_rates": default.learning_rates, "weight_decays": default.weight_decays, name: default.loss_parameters}
     return {name: tuple(values)[:1] or None for name, values in grids.items()}
 
 
