@@ -20,6 +20,8 @@ exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = "gar"
 html_copy_source = False
+html_static_path = ["_static"]
+html_css_files = ["figures.css"]
 
 html_math_renderer = "mathml"
 

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
+import pytest
 from matplotlib.image import imread
 
-from benchmarks import cluster, fuzz, kernels, pairs
+from benchmarks import choices, cluster, compare, fuzz, kernels, pairs
 from benchmarks.against import page as strength_page
 from benchmarks.pages import framed
 from gar.registry import LOSSES
@@ -39,6 +40,21 @@ def test_pairs_are_those_of_the_records() -> None:
     days = {method: np.mean(scores["within"]) for method, scores in pairs.read("generated days").items()}
     assert days["GAR in groups"] >= 0.95 * days["what noise leaves"]
     assert max(days["MAE"], days["MSE"]) < 0.5 * days["what noise leaves"]
+
+
+def test_promises_of_a_comparison_are_those_of_the_records() -> None:
+    assert framed("promises", compare.table()) in compare.PAGE.read_text()
+    for record in compare.read():
+        assert record["agrees"], record
+        assert 1 / 1.5 <= record["seconds_over_estimate"] <= 1.5, record
+        assert record["seconds_over_limit"] <= 1.1, record
+        assert record["over_predict"] == pytest.approx(1.0, abs=1e-3), record
+        assert record["over_estimator"] == pytest.approx(1.0, abs=0.02), record
+
+
+def test_chosen_settings_are_counted_in_the_records() -> None:
+    text = choices.PAGE.read_text()
+    assert not [name for name, table in choices.blocks().items() if framed(name, table) not in text]
 
 
 def test_kernels_are_counted_anew() -> None:

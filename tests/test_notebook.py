@@ -3,19 +3,15 @@
 import contextlib
 import io
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.outputs import without_numbers
+
 NOTEBOOK = Path(__file__).parent.parent / "docs/tutorials/tour.ipynb"
 CELLS: list[dict[str, Any]] = [cell for cell in json.loads(NOTEBOOK.read_text())["cells"] if cell["cell_type"] == "code"]
-
-
-def without_numbers(text: str) -> str:
-    """Return words and signs only: digits differ from machine to machine."""
-    return " ".join(re.sub(r"-?\d+(\.\d+)?", "#", text).split())
 
 
 def stored_text(cell: dict[str, Any]) -> str:

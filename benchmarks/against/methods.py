@@ -138,3 +138,6 @@ METHODS: dict[str, Method] = {
     "lightgbm": lightgbm,
     "ridge": ridge,
 }
+
+METHODS["gar_grid"] = _gar(alphas=(0.1, 1.0, 10.0))
+METHODS |= {f"alpha_{alpha:g}": _gar(alphas=(alpha,)) for alpha in (0.5, 1.0, float("inf"))}

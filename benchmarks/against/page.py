@@ -1,6 +1,5 @@
 """Tables and the figure of docs/strength.md, from the records alone: ``python -m benchmarks.against.page``."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,10 @@ from scipy.stats import rankdata
 
 from benchmarks import scale, single, strength
 from benchmarks.against import timing
-from benchmarks.against.__main__ import record_of
+from benchmarks.against.__main__ import FOLDER
 from benchmarks.against.tables import DEVELOPMENT, HELD_OUT
 from benchmarks.pages import write_tables
+from benchmarks.recording import read as read_record
 from gar.registry import METRICS
 
 PAGE = Path(__file__).parents[2] / "docs" / "strength.md"
@@ -36,8 +36,7 @@ PARTS = {"held-out tables": HELD_OUT, "development tables": DEVELOPMENT}
 
 
 def read(method: str, name: str) -> dict[str, Any] | None:
-    path = record_of(method, name)
-    return json.loads(path.read_text()) if path.exists() else None
+    return read_record(FOLDER, name, method)
 
 
 def complete(methods: Sequence[str], names: Sequence[str]) -> list[str]:

@@ -11,6 +11,7 @@ from gar.registry import METRICS
 from gar.search import RunContext, one_thread, retrain, search, select
 from gar.search.selection import best_configuration
 from gar.stack import Fold, History, Models, StackData, StackedMLP
+from gar_reproduction import provenance
 from gar_reproduction.cell import Cell
 from gar_reproduction.summary import Summary, read_summary, summarize, write_summary
 
@@ -39,6 +40,7 @@ def run_cell(cell: Cell, records: Path, context: RunContext) -> tuple[State, Sum
         return "unfinished", None
     summary = summarize(cell, data, history, _extras(cell, data, history))
     write_summary(records, cell, summary)
+    provenance.note(records, cell.experiment)
     return "computed", summary
 
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from gar.errors import InputError
 from gar.files import write_whole
+from gar_reproduction import provenance
 
 
 def nothing_missing() -> str | None:
@@ -48,4 +49,5 @@ class Study(NamedTuple):
         record = {"study": self.name, **self.measure()}
         self.path(records).parent.mkdir(parents=True, exist_ok=True)
         write_whole(self.path(records), (json.dumps(record, indent=1) + "\n").encode())
+        provenance.note(records, self.experiment)
         return record

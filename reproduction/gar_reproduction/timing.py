@@ -1,7 +1,6 @@
 """The running-time experiment: seconds per epoch of each method, one model at a time as in the paper, and as one of a stack."""
 
 import os
-import platform
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -17,6 +16,7 @@ from gar.registry import LOSSES, PAPER_LOSSES
 from gar.search import one_thread
 from gar.stack import Models, StackData, StackedMLP, row_orders, train
 from gar_reproduction.protocol import SEED, table_data, table_settings
+from gar_reproduction.provenance import machine
 from gar_reproduction.studies import Study
 
 TASKS = ("concrete", "wine", "parkinson-total", "superconductivity", "gdsc")
@@ -52,30 +52,12 @@ def read_times(records: Path) -> dict[tuple[str, str], dict[str, Any]]:
 def _measure(task: str, method: str, epochs: int) -> dict[str, Any]:
     data = table_data(task, features="none" if task == "gdsc" else "whole")
     with one_thread():
-        return {"machine": machine(), **_alone(task, method, data, epochs), **_in_a_stack(task, method, data)}
+        return {"machine": _machine(), **_alone(task, method, data, epochs), **_in_a_stack(task, method, data)}
 
 
-def machine() -> dict[str, Any]:
-    """Describe the machine, without which seconds mean little."""
-    return {
-        "processor": _processor(),
-        "cores": os.cpu_count(),
-        "threads": 1,
-        "load": round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None,
-        "system": platform.system(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "gar": __version__,
-    }
-
-
-def _processor() -> str:
-    """Return the name of the processor, where the system reports it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
+def _machine() -> dict[str, Any]:
+    load = round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None
+    return {**machine(), "threads": 1, "load": load, "gar": __version__}
 
 
 def _alone(task: str, method: str, data: StackData, epochs: int) -> dict[str, Any]:

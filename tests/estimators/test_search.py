@@ -11,7 +11,8 @@ from sklearn import clone, config_context
 from sklearn.model_selection import GroupKFold, cross_validate
 
 from gar import GARRegressor, GARRegressorCV
-from gar.estimators.halving import Budget, greedy_choice, with_fewer_rows
+from gar.estimators.budget import Budget
+from gar.estimators.halving import CandidateTrainer, greedy_choice, with_fewer_rows
 from gar.estimators.presets import batch_size_for, epochs_for, finalists_for
 from gar.group_metrics import within_groups
 from gar.search import RunContext
@@ -84,16 +85,16 @@ def test_a_time_limit_is_kept_and_reported(jobs: int) -> None:
 
 def test_no_time_for_a_refit_leaves_the_mean(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y = table()
-    model = quick(refit="best", time_limit=1000)
-    train_stack: Any = model._train_stack
+    train_stack: Any = CandidateTrainer.train_stack
 
-    def without_time(*given: Any, **more: Any) -> Any:
-        stack, deadline, rest = given[:4], given[4], given[5:]
-        return train_stack(*stack, 0.0 if "keep_final" in more else deadline, *rest, **more)
+    def without_time(trainer: Any, *stack: Any, **more: Any) -> Any:
+        *stack, deadline = stack
+        return train_stack(trainer, *stack, 0.0 if "keep_final" in more else deadline, **more)
 
-    monkeypatch.setattr(model, "_train_stack", without_time)
+    monkeypatch.setattr(CandidateTrainer, "train_stack", without_time)
     with pytest.warns(UserWarning, match="was over before refit='best': the mean predicts"):
-        model.fit(x, y)
+        model = quick(refit="best", time_limit=1000).fit(x, y)
+    monkeypatch.undo()
     np.testing.assert_array_equal(model.predict(x), quick().fit(x, y).predict(x))
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
+from gar import __version__
 from gar.registry import LOSSES, PAPER_LOSSES
 from gar_reproduction import experiments
 from gar_reproduction.experiments import cells
@@ -16,6 +17,7 @@ from gar_reproduction.pages.blocks import Page, PageTable, markdown
 from gar_reproduction.pages.claims import claims
 from gar_reproduction.pages.figures import _score_panel
 from gar_reproduction.pages.pages import pages, write_pages
+from gar_reproduction.provenance import note, read, sentence
 from gar_reproduction.scores import read_scores, result, results_by_parameter
 from gar_reproduction.summary import read_summaries
 from gar_reproduction.timing import timings
@@ -183,5 +185,31 @@ def test_an_experiment_without_a_page_of_its_own_shows_its_scores(
     monkeypatch.setitem(experiments._CELLS, "mine", experiments._CELLS["table1"])
     _, page = pages(small_records)
     assert (page.name, page.title) == ("mine", "mine")
-    assert page.blocks[:2] == ["An experiment of yours.", "9 of 18 experiment cells were run."]
+    assert page.blocks[0] == "An experiment of yours."
+    assert page.blocks[2] == "9 of 18 experiment cells were run."
     assert any(isinstance(block, PageTable) for block in page.blocks)
+
+
+def test_a_page_says_when_where_and_by_what_its_records_were_made(rendered: Path, small_records: Path) -> None:
+    made = read(small_records, "table1")
+    assert made["versions"] == [__version__]
+    text = (rendered / "table1.md").read_text()
+    assert f"gar {__version__}; records of {made['dates'][-1]}, from {made['machines'][0]}. Made by `gar reproduce table1`" in text
+    assert "## Concrete\n\n`gar reproduce table1 --tasks concrete`\n" in text
+    assert "Made by `gar reproduce selected-alpha`" in (rendered / "selected-alpha.md").read_text()
+
+
+def test_records_made_later_and_elsewhere_are_added(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    old = {"dates": ["2001-01-01", "2002-02-02"], "versions": ["0.0.1"], "machines": ["a machine that was not recorded"]}
+    (tmp_path / "mine" / "made.json").write_text(json.dumps(old))
+    note(tmp_path, "mine")
+    note(tmp_path, "mine")
+    made = read(tmp_path, "mine")
+    assert made["dates"][0] == "2001-01-01"
+    assert made["dates"][1] > "2026"
+    assert made["versions"] == ["0.0.1", __version__]
+    assert len(made["machines"]) == 2
+    (tmp_path / "mine" / "made.json").write_text("{")
+    assert read(tmp_path, "mine") == {}
+    assert sentence(tmp_path, "mine", "do") == "Made by `do`, rendered by `gar reproduce report`."

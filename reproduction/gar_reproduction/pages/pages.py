@@ -9,7 +9,7 @@ import numpy as np
 from gar.app.report.formatting import NOTHING, short
 from gar.files import write_whole
 from gar.registry import LOSSES, METRICS, PAPER_LOSSES
-from gar_reproduction import agedb, published, timing
+from gar_reproduction import agedb, provenance, published, timing
 from gar_reproduction.curves import Fit, fit_of
 from gar_reproduction.experiments import CURVE_METHODS, LAYERS, cells
 from gar_reproduction.names import EXPERIMENTS, TABLE_METRICS, TASKS
@@ -34,6 +34,9 @@ _INTRODUCTION = (
     "Our numbers beside those of Zhu, Yang and Jerby: *Gradient Aligned Regression via Pairwise Losses* (ICML 2025). "
     "Rendered by `gar reproduce report` from records alone; what has no record is 'not run'."
 )
+_FIDELITY = "Fidelity to the paper <../fidelity>"
+_RECORDS_OF = {"selected-alpha": "table1"}
+"""Pages that show the records of another experiment."""
 _CLAIMS = "The paper's claims, and the rule by which each is counted."
 
 
@@ -46,7 +49,8 @@ def write_pages(records: Path, out: Path) -> list[Path]:
     """
     made = pages(records)
     links = "\n".join(f"- [{page.title}]({page.name}.md). {EXPERIMENTS.get(page.name, _CLAIMS)}" for page in made)
-    contents = "\n".join(["```{toctree}", ":hidden:", "", *(page.name for page in made), "```"])  # for the site's navigation
+    names = [page.name for page in made]
+    contents = "\n".join(["```{toctree}", ":hidden:", "", *names, _FIDELITY, "```"])  # for the site's navigation
     files = {out / f"{page.name}.md": markdown(page).encode() for page in made}
     files[out / "index.md"] = f"# {_TITLE}\n\n{_INTRODUCTION}\n\n{links}\n\n{contents}\n".encode()
     figures = {out / "figures" / f"{figure.name}.png": figure.png for page in made for figure in page.figures}
@@ -61,8 +65,20 @@ def write_pages(records: Path, out: Path) -> list[Path]:
 def pages(records: Path) -> list[Page]:
     """Return all pages: the claims first, then one for every experiment."""
     known = {name: _PAGES.get(name, (name, partial(_table_blocks, name))) for name in EXPERIMENTS}
-    made = [Page(name, title, blocks(records)) for name, (title, blocks) in known.items()]
+    made = [Page(name, title, _cited(records, name, blocks(records))) for name, (title, blocks) in known.items()]
     return [Page("claims", "Which claims hold", [*claim_blocks(records), *_agreement(records)]), *made]
+
+
+def _cited(records: Path, name: str, blocks: list[Block]) -> list[Block]:
+    """Put below the first sentence of a page what is needed to cite it, and the command of a task below its heading."""
+    command, tasks = f"gar reproduce {name}", {f"## {title}": task for task, title in TASKS.items()}
+    first, *rest = blocks
+    made: list[Block] = [first, provenance.sentence(records, _RECORDS_OF.get(name, name), command)]
+    for block in rest:
+        made.append(block)
+        if isinstance(block, str) and block in tasks:
+            made.append(f"`{command} --tasks {tasks[block]}`")
+    return made
 
 
 def _agreement(records: Path) -> list[Block]:
@@ -255,10 +271,7 @@ def _runtime_page(records: Path) -> list[Block]:
 def _machines(times: timing.Times) -> str:
     """Describe the machines of all records; mostly it is one."""
     machines = [record["machine"] for record in times.values()]
-    shown = [
-        f"{one['processor']}, {one['cores']} cores, {one['system']}, Python {one['python']}, torch {one['torch']}"
-        for one in machines
-    ]
+    shown = [provenance.in_words(one) for one in machines]
     loads = [one["load"] for one in machines if one["load"] is not None]
     load = f" Load while measuring: {min(loads)} to {max(loads)}." if loads else ""
     return f"Measured on: {'; '.join(dict.fromkeys(shown))}.{load}"

@@ -25,7 +25,10 @@ def _warn(message: Warning | str, *location: Any, **more: Any) -> None:
     click.echo(f"Warning: {' '.join(str(message).split())}", err=True)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 132})
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 132},
+    epilog="Packages add commands. In a clone, pip install -c constraints.txt -e . -e ./reproduction adds those of the paper.",
+)
 @click.version_option(__version__, prog_name="gar")
 def gar() -> None:
     """Regression that gets the shape right: Gradient Aligned Regression and its rivals, compared on your data."""

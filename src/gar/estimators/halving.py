@@ -1,21 +1,22 @@
-"""Successive halving: candidates, rungs in which they are trained, and what a time limit leaves for the finalists."""
+"""Successive halving: candidates, the rungs in which they are trained, and the networks of a rung that predict."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from gar.encoding import Encoder
-from gar.errors import InputError
 from gar.estimators.base import Member
-from gar.estimators.presets import LEAST_EPOCHS, SMALL_ROWS
+from gar.estimators.budget import WorkMeter
+from gar.estimators.presets import SMALL_ROWS, batch_size_for, train_rows, train_settings
 from gar.groups import order_by_groups
 from gar.metrics import Evaluator
 from gar.registry import METRICS
+from gar.search import RunContext, search
 from gar.stack import Fold, History, Models, StackData, StackedMLP
 
 Stack = tuple[str | None, int | None]
@@ -26,12 +27,6 @@ Tables = Mapping[str | None, StackData]
 
 VALIDATION_ROWS, TRIAL_VALIDATION_ROWS = 10_000, 2000
 """Most validation rows of a fold, and those of its trials: scores of more of them would be hardly more exact."""
-
-_LEAST_ROWS = 1000
-"""Training rows of a fold below which a time limit does not cut them."""
-
-_TRIAL_SHARE, _SAFETY = 0.4, 0.85
-"""The share of the time that trials may use, and that of the rest that finalists are planned for."""
 
 _GREEDY_STEPS = 8
 """Networks of a fold that are averaged at most, one of them more than once perhaps."""
@@ -139,6 +134,82 @@ class Rung:
         return self.runs[candidate.stack][1], list(self.folds).index(fold) * len(members) + members.index(candidate)
 
 
+@dataclass(frozen=True)
+class CandidateTrainer:
+    """Trains candidates of one search, and holds what all its networks have in common.
+
+    Args:
+        settings: the loss, its options and the settings of a preset that are not tuned, for :func:`train_settings`.
+        scoring: the metric by which epochs are chosen.
+        seed: of initial weights and batches.
+        device: where to train.
+        workers: processes to train with.
+        meter: to which progress is reported.
+    """
+
+    settings: Mapping[str, Any]
+    scoring: str
+    seed: int
+    device: torch.device
+    workers: int
+    meter: WorkMeter
+
+    def train_rung(
+        self,
+        tables: Tables,
+        candidates: list[Candidate],
+        folds: Sequence[int],
+        epochs: int,
+        deadline: float | None,
+        *,
+        varied_seeds: bool = False,
+    ) -> Rung:
+        """Train candidates on some folds; those with equal encoding and batch size are one stack.
+
+        With ``varied_seeds`` every candidate has other initial weights and batches, so that their mean is better than each.
+        """
+        start, work = time.monotonic(), 0
+        scores = np.full((len(next(iter(tables.values())).folds), len(candidates)), np.nan)
+        runs = {}
+        for stack in dict.fromkeys(candidate.stack for candidate in candidates):
+            indices = [index for index, candidate in enumerate(candidates) if candidate.stack == stack]
+            members, table = [candidates[index] for index in indices], tables[stack[0]]
+            seeds = self.seed + np.array(indices if varied_seeds else [0] * len(indices))
+            keep = {"keep_best": self.scoring, "monitor": self.scoring}
+            runs[stack] = self.train_stack(table, members, folds, seeds, deadline, epochs=epochs, **keep)
+            values = METRICS[self.scoring].sign * runs[stack][1].of("valid", self.scoring)
+            best = np.where(np.isnan(values), -np.inf, values).max(1)
+            scores[np.ix_(folds, indices)] = best.reshape(len(folds), -1)
+            work += int(runs[stack][1].epochs_run.sum()) * train_rows(table)
+        return Rung(candidates, folds, epochs, scores, runs, (time.monotonic() - start) / max(work, 1))
+
+    def train_stack(
+        self,
+        data: StackData,
+        candidates: list[Candidate],
+        folds: Sequence[int],
+        seeds: np.ndarray,
+        deadline: float | None,
+        **more: Any,
+    ) -> tuple[Models, History]:
+        """Train candidates of one stack, all on the first fold, then all on the next; ``more`` are settings of training."""
+        rows, (encoding, batch_size) = train_rows(data), candidates[0].stack
+        given = {**self.settings, "features": data.x.shape[1], "rows": rows, "encoding": encoding}
+        settings = train_settings(**given, batch_size=batch_size or batch_size_for(rows), **more)
+        _, _, rates, decays, parameters = zip(*candidates, strict=True)
+        models = Models(
+            fold=np.repeat(folds, len(candidates)),
+            seed=np.tile(seeds, len(folds)),
+            learning_rate=np.tile(rates, len(folds)),
+            weight_decay=np.tile(decays, len(folds)),
+            parameter=None if parameters[0] is None else np.tile(parameters, len(folds)),
+        )
+        label = f"{encoding or 'plain'} features, {rows:,} rows"
+        progress = self.meter.part(len(models) * settings.epochs * rows)
+        context = RunContext(workers=self.workers, progress=progress, label=label, deadline=deadline)
+        return models, search(data, models, settings, context=context, device=self.device)
+
+
 def greedy_choice(
     predictions: Tensor, target: Tensor, weight: Tensor | None, metric: str, groups: Tensor | None = None
 ) -> list[int]:
@@ -164,95 +235,6 @@ def greedy_choice(
         if scores[chosen[-1]] > best_score or not best:
             best, best_score = list(chosen), float(scores[chosen[-1]])
     return best
-
-
-class Budget(NamedTuple):
-    """What is trained at the end of a search: finalists on some folds, for some epochs, on at most some rows of each fold."""
-
-    epochs: int
-    finalists: int
-    folds: int
-    rows: int
-
-    @property
-    def cost(self) -> int:
-        """Return the number of rows that all networks pass over."""
-        return self.epochs * self.finalists * self.folds * self.rows
-
-    def within(self, cost: float) -> "Budget":
-        """Return a budget of at most this cost: fewer epochs, then finalists, folds, and at last rows.
-
-        Example:
-            >>> Budget(epochs=20, finalists=2, folds=2, rows=100_000).within(2e6)
-            Budget(epochs=5, finalists=2, folds=2, rows=100000)
-            >>> Budget(epochs=20, finalists=2, folds=2, rows=100_000).within(1e5)
-            Budget(epochs=5, finalists=1, folds=1, rows=20000)
-        """
-        cut = self
-        for name, least in (("epochs", LEAST_EPOCHS), ("finalists", 1), ("folds", 1), ("rows", _LEAST_ROWS)):
-            value = getattr(cut, name)
-            affordable = int(value * min(1.0, cost / cut.cost))
-            cut = cut._replace(**{name: max(min(least, value), affordable)})
-        return cut
-
-    def difference(self, planned: "Budget") -> str:
-        """Return what this budget has less of than a planned one, in words."""
-        return ", ".join(
-            f"{own} of {full} {name}" for name, own, full in zip(self._fields, self, planned, strict=True) if own < full
-        )
-
-
-class WorkMeter:
-    """Reports the share of a search that is done, by the rows that its networks pass over.
-
-    Args:
-        report: called with the share about every second; True shows progress lines instead, False shows nothing.
-        total: rows that all networks of the search are planned to pass over.
-    """
-
-    def __init__(self, report: Callable[[float], None] | bool, total: float) -> None:
-        self._report, self._total, self._done = report, max(total, 1.0), 0.0
-
-    def part(self, rows: float) -> Callable[[float], None] | bool:
-        """Begin a stack whose networks pass over this many rows; return what its search reports to."""
-        start, self._done = self._done, self._done + rows
-        report = self._report
-        if not callable(report):
-            return bool(report)
-        return lambda share: report(min(1.0, (start + share * rows) / self._total))
-
-
-class TimeLimit:
-    """The seconds that a fit may take, counted from now; None is no limit.
-
-    Trials of successive halving may use a part of them. What then is left, less a reserve, is for the finalists.
-    """
-
-    def __init__(self, seconds: float | None) -> None:
-        if seconds is not None and not (isinstance(seconds, int | float | np.number) and seconds > 0):
-            raise InputError(f"time_limit={seconds!r}; expected a number of seconds above 0, or None for no limit")
-        self.seconds, self._start = seconds, time.monotonic()
-
-    @property
-    def deadline(self) -> float | None:
-        """Return when to stop, on the clock of ``time.monotonic``."""
-        return None if self.seconds is None else self._start + self.seconds
-
-    def go_on(self, epochs: int) -> bool:
-        """Return True until the time is over; :func:`gar.stack.train` asks after every epoch."""
-        return self.deadline is None or time.monotonic() < self.deadline
-
-    @property
-    def trial_deadline(self) -> float | None:
-        """Return when trials are to stop."""
-        return None if self.seconds is None else self._start + _TRIAL_SHARE * self.seconds
-
-    def affordable(self, planned: Budget, seconds_per_row: float) -> Budget:
-        """Return as much of a budget as fits into the time that is left."""
-        if self.deadline is None or not seconds_per_row > 0:
-            return planned
-        left = max(0.0, self.deadline - time.monotonic())
-        return planned.within(_SAFETY * left / seconds_per_row)
 
 
 def with_at_most(tables: Tables, train: int, valid: int, seed: int) -> Tables:

@@ -25,6 +25,9 @@ ESTIMATOR_PRESET: Mapping[str, Any] = {
 }
 """Defaults of the estimators, for small and medium tables with standardised labels. Chosen by ``benchmarks/defaults.py``."""
 
+DEFAULT_ALPHA = 10.0
+"""GAR's alpha in the estimators, which standardise labels: a grid of three is not better (``benchmarks/against/alphas.py``)."""
+
 PAPER_PRESET: Mapping[str, Any] = {
     "learning_rates": (1e-1, 1e-2, 1e-3, 1e-4, 1e-5),
     "weight_decays": (1e-3, 1e-4, 1e-5),

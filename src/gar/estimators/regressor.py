@@ -8,8 +8,16 @@ import numpy as np
 
 from gar.errors import InputError
 from gar.estimators.base import Member, NetworkRegressor, Split, stack_data
-from gar.estimators.halving import TimeLimit
-from gar.estimators.presets import ESTIMATOR_PRESET, batch_size_for, encode_features, epochs_for, train_rows, train_settings
+from gar.estimators.budget import TimeLimit
+from gar.estimators.presets import (
+    DEFAULT_ALPHA,
+    ESTIMATOR_PRESET,
+    batch_size_for,
+    encode_features,
+    epochs_for,
+    train_rows,
+    train_settings,
+)
 from gar.groups import order_by_groups
 from gar.stack import History, Models, StackData, TrainSettings, train
 from gar.validation import whole_number
@@ -67,7 +75,7 @@ class GARRegressor(NetworkRegressor):
     def __init__(
         self,
         loss: str = "gar",
-        alpha: float = 1.0,
+        alpha: float = DEFAULT_ALPHA,
         *,
         hidden_sizes: Any = ESTIMATOR_PRESET["hidden_sizes"],
         activation: str = ESTIMATOR_PRESET["activation"],

@@ -1,6 +1,5 @@
 """A grid of networks over all folds, trained as one tensor program and tuned by successive halving, in the manner of LassoCV."""
 
-import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -15,18 +14,18 @@ from sklearn.model_selection import GroupKFold, GroupShuffleSplit, KFold, Shuffl
 from gar.encoding import Encoder
 from gar.errors import InputError
 from gar.estimators.base import Member, NetworkRegressor, Split, WeightedRows, stack_data
+from gar.estimators.budget import Budget, TimeLimit, WorkMeter
 from gar.estimators.halving import (
     TRIAL_VALIDATION_ROWS,
     VALIDATION_ROWS,
-    Budget,
     Candidate,
+    CandidateTrainer,
     Rung,
     Tables,
-    TimeLimit,
-    WorkMeter,
     with_at_most,
 )
 from gar.estimators.presets import (
+    DEFAULT_ALPHA,
     ESTIMATOR_PRESET,
     PAPER_PRESET,
     SMALL_ROWS,
@@ -36,12 +35,10 @@ from gar.estimators.presets import (
     epochs_for,
     finalists_for,
     train_rows,
-    train_settings,
 )
 from gar.groups import parts_of_groups
 from gar.registry import LOSSES, METRICS, metric_name
-from gar.search import RunContext, search
-from gar.stack import History, Models, StackData
+from gar.stack import StackData
 from gar.validation import check_choice, whole_number
 
 _EPOCH_FACTOR, _CANDIDATE_FACTOR = 6, 6
@@ -68,7 +65,8 @@ class GARRegressorCV(NetworkRegressor):
 
     Args:
         loss: a name of :data:`gar.registry.LOSSES`.
-        alphas: values of GAR's alpha to try. Other losses try ``parameters``.
+        alphas: values of GAR's alpha to try. ``"auto"`` is 10, and with ``preset="paper"`` the paper's 0.1, 1 and 10. Other losses
+            try ``parameters``.
         learning_rates: to try.
         weight_decays: to try.
         batch_sizes: to try; ``"auto"`` is one that grows with the table: 32 rows up to 512.
@@ -119,14 +117,14 @@ class GARRegressorCV(NetworkRegressor):
         >>> from sklearn.datasets import load_diabetes
         >>> X, y = load_diabetes(return_X_y=True)
         >>> model = GARRegressorCV(learning_rates=(3e-3,), epochs=10, cv=3, random_state=0).fit(X, y)
-        >>> model.alpha_ in (0.1, 1, 10), model.score(X, y) > 0.4
-        (True, True)
+        >>> model.alpha_, model.score(X, y) > 0.4
+        (10.0, True)
     """
 
     def __init__(
         self,
         loss: str = "gar",
-        alphas: Sequence[float] = (0.1, 1.0, 10.0),
+        alphas: Sequence[float] | str = "auto",
         *,
         learning_rates: Sequence[float] = ESTIMATOR_PRESET["learning_rates"],
         weight_decays: Sequence[float] = ESTIMATOR_PRESET["weight_decays"],
@@ -201,14 +199,13 @@ class GARRegressorCV(NetworkRegressor):
         data, encoders = self._stack_data(rows, self._splits(rows, groups, seed))
         self.scoring_ = self._supported_scoring(data)
         tables = self._encode(data, seed)
-        self._meter = WorkMeter(self.verbose, self.planned_work(train_rows(data), len(data.folds)))
-        rungs = self._halve(tables, limit, seed, device)
+        trainer = self._trainer(data, seed, device)
+        rungs = self._halve(tables, limit, trainer)
         best = self._set_results(rungs, tables)
         members = self._members(rungs, tables, encoders)
         if self.refit == "best":
-            members = self._refit(best, rungs, rows, limit, seed, device) or members
+            members = self._refit(best, rungs, rows, limit, trainer) or members
         self._set_members(members)
-        del self._meter
         return self
 
     def planned_work(self, rows: int, folds: int) -> int:
@@ -304,17 +301,25 @@ class GARRegressorCV(NetworkRegressor):
         """Grids and settings from the preset, or from the arguments of the same names."""
         return PAPER_PRESET if self.preset == "paper" else {name: getattr(self, name) for name in PAPER_PRESET}
 
-    def _halve(self, tables: Tables, limit: TimeLimit, seed: int, device: torch.device) -> list[Rung]:
+    def _trainer(self, data: StackData, seed: int, device: torch.device) -> CandidateTrainer:
+        """Return what trains the candidates on this table."""
+        shared = {name: self._hyperparameters[name] for name in ("hidden_sizes", "activation", "optimizer", "schedule")}
+        meter = WorkMeter(self.verbose, self.planned_work(train_rows(data), len(data.folds)))
+        settings = {**shared, "loss": self.loss, "loss_options": self.loss_options}
+        workers = 1 if self.n_jobs is None else self.n_jobs
+        return CandidateTrainer(settings, self.scoring_, seed, device, workers, meter)
+
+    def _halve(self, tables: Tables, limit: TimeLimit, trainer: CandidateTrainer) -> list[Rung]:
         """Train the candidates by successive halving; the last rung has the finalists."""
         table, candidates = next(iter(tables.values())), self._candidates(tables)
         planned = self._planned(train_rows(table), max(len(fold.train) for fold in table.folds), len(table.folds))
         folds = range(planned.folds)
         if self._is_whole_grid(len(candidates), planned):
-            everything = with_at_most(tables, planned.rows, VALIDATION_ROWS, seed)
-            return [self._train(everything, candidates, folds, planned.epochs, limit.deadline, seed, device)]
-        small = with_at_most(tables, SMALL_ROWS, TRIAL_VALIDATION_ROWS, seed)
+            everything = with_at_most(tables, planned.rows, VALIDATION_ROWS, trainer.seed)
+            return [trainer.train_rung(everything, candidates, folds, planned.epochs, limit.deadline)]
+        small = with_at_most(tables, SMALL_ROWS, TRIAL_VALIDATION_ROWS, trainer.seed)
         epochs = self._trial_epochs(train_rows(next(iter(small.values()))))
-        trial = partial(self._train, small, epochs=epochs, deadline=limit.trial_deadline, seed=seed, device=device)
+        trial = partial(trainer.train_rung, small, epochs=epochs, deadline=limit.trial_deadline())
         first = int(np.argmax([len(fold.train) for fold in table.folds]))
         rungs = [trial(candidates, [first])]
         others = [fold for fold in folds if fold != first]
@@ -323,10 +328,10 @@ class GARRegressorCV(NetworkRegressor):
         if others:
             promoted = rungs[0].best_of_each_encoding(max(planned.finalists, len(candidates) // _CANDIDATE_FACTOR))
             rungs.append(trial(promoted, others).with_scores_of(rungs[0]))
-        budget = limit.affordable(planned, rungs[-1].seconds_per_row)
+        budget = limit.affordable(planned, min(rung.seconds_per_row for rung in rungs))  # the least has the least overhead
         finalists = rungs[-1].best_of_each_encoding(budget.finalists)
-        full = with_at_most(tables, budget.rows, VALIDATION_ROWS, seed)
-        last = self._train(full, finalists, folds[: budget.folds], budget.epochs, limit.deadline, seed, device, varied_seeds=True)
+        full = with_at_most(tables, budget.rows, VALIDATION_ROWS, trainer.seed)
+        last = trainer.train_rung(full, finalists, folds[: budget.folds], budget.epochs, limit.deadline, varied_seeds=True)
         self._warn_of_cuts(planned, budget, last)
         return [*rungs, last]
 
@@ -362,68 +367,17 @@ class GARRegressorCV(NetworkRegressor):
         names = ("batch_sizes", "learning_rates", "weight_decays")
         grids = [np.atleast_1d(self._hyperparameters[name]).tolist() for name in names]
         grids[0] = [None if size == "auto" else size for size in grids[0]]
-        values = self.alphas if self.loss == "gar" else LOSSES[self.loss].grid if self.parameters is None else self.parameters
-        parameters: Sequence[float | None] = np.atleast_1d(values).tolist() or [None]
+        parameters: Sequence[float | None] = self.loss_parameters or (None,)
         return [Candidate(*combination) for combination in product(encodings, *grids, parameters)]
 
-    def _train(
-        self,
-        tables: Tables,
-        candidates: list[Candidate],
-        folds: Sequence[int],
-        epochs: int,
-        deadline: float | None,
-        seed: int,
-        device: torch.device,
-        varied_seeds: bool = False,
-    ) -> Rung:
-        """Train candidates on some folds; those with equal encoding and batch size are one stack.
-
-        With ``varied_seeds`` every candidate has other initial weights and batches, so that their mean is better than each.
-        """
-        start, work = time.monotonic(), 0
-        scores = np.full((len(next(iter(tables.values())).folds), len(candidates)), np.nan)
-        runs = {}
-        for stack in dict.fromkeys(candidate.stack for candidate in candidates):
-            indices = [index for index, candidate in enumerate(candidates) if candidate.stack == stack]
-            members, table = [candidates[index] for index in indices], tables[stack[0]]
-            seeds = seed + np.array(indices if varied_seeds else [0] * len(indices))
-            more = {"epochs": epochs, "keep_best": self.scoring_, "monitor": self.scoring_}
-            runs[stack] = self._train_stack(table, members, folds, seeds, deadline, device, **more)
-            values = METRICS[self.scoring_].sign * runs[stack][1].of("valid", self.scoring_)
-            best = np.where(np.isnan(values), -np.inf, values).max(1)
-            scores[np.ix_(folds, indices)] = best.reshape(len(folds), -1)
-            work += int(runs[stack][1].epochs_run.sum()) * train_rows(table)
-        return Rung(candidates, folds, epochs, scores, runs, (time.monotonic() - start) / max(work, 1))
-
-    def _train_stack(
-        self,
-        data: StackData,
-        candidates: list[Candidate],
-        folds: Sequence[int],
-        seeds: np.ndarray,
-        deadline: float | None,
-        device: torch.device,
-        **more: Any,
-    ) -> tuple[Models, History]:
-        """Train candidates of one stack, all on the first fold, then all on the next; ``more`` are settings of training."""
-        given = {name: self._hyperparameters[name] for name in ("hidden_sizes", "activation", "epochs", "optimizer", "schedule")}
-        rows, encoding = train_rows(data), candidates[0].encoding
-        given |= {"loss": self.loss, "loss_options": self.loss_options, "features": data.x.shape[1], "rows": rows}
-        given |= {"encoding": encoding, "batch_size": candidates[0].batch_size or batch_size_for(rows), **more}
-        settings = train_settings(**given)
-        _, _, rates, decays, parameters = zip(*candidates, strict=True)
-        models = Models(
-            fold=np.repeat(folds, len(candidates)),
-            seed=np.tile(seeds, len(folds)),
-            learning_rate=np.tile(rates, len(folds)),
-            weight_decay=np.tile(decays, len(folds)),
-            parameter=None if parameters[0] is None else np.tile(parameters, len(folds)),
-        )
-        label = f"{encoding or 'plain'} features, {rows:,} rows"
-        progress = self._meter.part(len(models) * settings.epochs * rows)
-        context = RunContext(workers=1 if self.n_jobs is None else self.n_jobs, progress=progress, label=label, deadline=deadline)
-        return models, search(data, models, settings, context=context, device=device)
+    @property
+    def loss_parameters(self) -> Sequence[float]:
+        """Return the values to try of the loss's parameter; none if it has no parameter."""
+        values = self.alphas if self.loss == "gar" else self.parameters
+        if isinstance(values, str):
+            check_choice(values, ("auto",), "alphas")
+            values = (DEFAULT_ALPHA,) if self.preset is None else None
+        return LOSSES[self.loss].grid if values is None else np.atleast_1d(values).tolist()
 
     def _set_results(self, rungs: list[Rung], tables: Tables) -> Candidate:
         """Report the scores of all candidates, each from the last rung that it reached, and return the best one."""
@@ -469,7 +423,7 @@ class GARRegressorCV(NetworkRegressor):
         raise InputError("training diverged for every combination of some fold; add smaller learning_rates")
 
     def _refit(
-        self, best: Candidate, rungs: list[Rung], rows: WeightedRows, limit: TimeLimit, seed: int, device: torch.device
+        self, best: Candidate, rungs: list[Rung], rows: WeightedRows, limit: TimeLimit, trainer: CandidateTrainer
     ) -> list[Member]:
         """Train one network on all rows with the best combination, for the median of the epochs that were best on the folds.
 
@@ -477,9 +431,11 @@ class GARRegressorCV(NetworkRegressor):
         """
         rung = next(rung for rung in reversed(rungs) if best in rung.candidates)
         data, encoders = self._stack_data(rows)
-        data = encode_features(data, best.encoding, seed=seed)
-        epochs = {"epochs": max(1, int(np.median(rung.best_epochs(best))) + 1), "keep_final": True}
-        _, history = self._train_stack(data, [best], [0], np.array([seed]), limit.deadline, device, **epochs)
+        data = encode_features(data, best.encoding, seed=trainer.seed)
+        epochs = max(1, int(np.median(rung.best_epochs(best))) + 1)
+        _, history = trainer.train_stack(
+            data, [best], [0], np.array([trainer.seed]), limit.deadline, epochs=epochs, keep_final=True
+        )
         if not (history.epochs_run.any() or history.failed_epoch.max() >= 0):
             warnings.warn(f"time_limit={self.time_limit} s was over before refit='best': the mean predicts", stacklevel=3)
             return []

@@ -29,7 +29,7 @@ _SAMPLE = 4096
 """Rows that show how far means are from 0, and whether rows of a group come together."""
 
 
-class Block(NamedTuple):
+class RowBlock(NamedTuple):
     """Some rows, with their errors and predictions, and memory to work in; ``pred`` is read only, and may be in ``other``."""
 
     rows: slice
@@ -41,6 +41,8 @@ class Block(NamedTuple):
     other: Tensor
     starts: np.ndarray | None
     """Where runs of rows of one group begin, if rows of a group come together."""
+    codes: Tensor
+    """The group of every run, or of every row."""
 
     def weighted(self, values: Tensor) -> Tensor:
         return values if self.weight is None else values * self.weight
@@ -50,16 +52,15 @@ class Block(NamedTuple):
 
         Runs are summed first: a scatter to the same group again and again waits for itself, and takes four times as long.
         """
-        codes = self.groups.codes
         if self.starts is not None:
-            values, codes = torch.from_numpy(np.add.reduceat(values.numpy(), self.starts)), codes[torch.from_numpy(self.starts)]
-        table.scatter_add_(-1, codes if codes.shape == values.shape else codes.expand(values.shape), values)
+            values = torch.from_numpy(np.add.reduceat(values.numpy(), self.starts))
+        table.scatter_add_(-1, self.codes if self.codes.shape == values.shape else self.codes.expand(values.shape), values)
 
 
 class Squares(Protocol):
     """What is summed in the same pass as the means of groups, to be made squares around them."""
 
-    def add(self, block: Block, size: Tensor) -> None:
+    def add(self, block: RowBlock, size: Tensor) -> None:
         """Add the rows of a block, whose errors and memory may be overwritten, given the sizes of groups up to these rows."""
 
 
@@ -80,7 +81,7 @@ class ColumnSquares:
         self._rows_count_alike = columns.weight is None
         self._least: Tensor | None = None
 
-    def add(self, block: Block, size: Tensor) -> None:
+    def add(self, block: RowBlock, size: Tensor) -> None:
         """Add the rows of a block."""
         error, pred = block.error, block.pred
         of_error, of_pred = block.weighted(error), block.weighted(pred)
@@ -138,7 +139,7 @@ class GroupSquares:
         assert columns.groups is not None
         self._sums = columns.pred.new_zeros(3, columns.groups.total)
 
-    def add(self, block: Block, _: Tensor) -> None:
+    def add(self, block: RowBlock, _: Tensor) -> None:
         """Add the rows of a block."""
         of_pairs = (block.pred, block.error), (block.pred, block.pred), (block.error, block.error)
         for table, (one, other) in zip(self._sums, of_pairs, strict=True):
@@ -239,7 +240,7 @@ class GroupBlocks:
         level = -(by_error * self.mean_error + by_pred * self.mean_pred)
         level = level if constant is None else level + constant
         result = torch.empty_like(self._pred)
-        for block in self._blocks():
+        for block in self._blocks(to_sum=False):
             part = block.groups.of_rows(level, out=result[..., block.rows])
             part.addcmul_(torch.sign(block.error, out=block.buffer), by_sign)
             block = self._shifted(block)
@@ -250,14 +251,14 @@ class GroupBlocks:
                 part.mul_(block.weight)
         return result
 
-    def _shifted(self, block: Block) -> Block:
+    def _shifted(self, block: RowBlock) -> RowBlock:
         """Take means that are far off from errors and predictions."""
         if self._shifts is None:
             return block
         error, pred = self._shifts
         return block._replace(error=block.error.sub_(error), pred=torch.sub(block.pred, pred, out=block.other))
 
-    def _blocks(self) -> Iterator[Block]:
+    def _blocks(self, *, to_sum: bool = True) -> Iterator[RowBlock]:
         n, length = self._pred.shape[-1], self._memory.shape[-1]
         for start in range(0, n, length):
             rows = slice(start, min(start + length, n))
@@ -265,8 +266,9 @@ class GroupBlocks:
             pred, weight = self._pred[..., rows], None if self._weight is None else self._weight[..., rows]
             torch.sub(pred, self._target[..., rows], out=error)
             groups = Groups(self._groups.codes[..., rows], self._groups.total)
-            starts = _starts(groups.codes) if self._has_runs else None
-            yield Block(rows, error, pred, weight, groups, buffer, other, starts)
+            starts = _starts(groups.codes) if to_sum and self._has_runs else None
+            codes = groups.codes if starts is None else groups.codes[torch.from_numpy(starts)]
+            yield RowBlock(rows, error, pred, weight, groups, buffer, other, starts, codes)
 
 
 def _starts(codes: Tensor) -> np.ndarray:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 class GARLoss(RegressionLoss):
     r"""Gradient Aligned Regression: :math:`\alpha \log \frac1M \sum_i L_i^{1/\alpha}` of absolute errors, the variance of errors
-    and one minus Pearson's correlation. The function is :func:`gar.functional.gar_loss`, whose page explains every argument.
+    and one minus Pearson's correlation. The function is :func:`gar.functional.gar_loss`, which has the details.
 
     The log form is **negative** near a good fit. Use batches of 32 to 128 rows: one row has no differences to learn from. There is
     no ``reduction``, since a loss over pairs has no value of a single row.
@@ -27,6 +27,23 @@ class GARLoss(RegressionLoss):
     Dimensions before ``(batch, targets)`` are independent models, with a value each. Flatten other data first: of images
     ``(batch, 1, height, width)``, ``pred.flatten(1)`` makes each pixel a target, whose rows are compared, and
     ``pred.reshape(-1)`` compares every pixel with every other.
+
+    Args:
+        alpha: how evenly the components are attended to: a number from 0 (only the largest) to ``math.inf`` (all alike), or
+            a tensor with one value per model.
+        components: names of what is aggregated, of ``"mae"``, ``"diff"``, ``"diffnorm"``, ``"ccc"``, ``"nse"`` and ``"kge"``.
+        weights: a positive factor for each component.
+        form: ``"log"``, or ``"exp"`` for the power mean itself, which is never negative.
+        pairs: ``"batch"`` compares rows, ``"targets"`` the targets of each row, ``"both"`` does both.
+        nan_policy: what a NaN label means: ``"raise"`` an error, ``"omit"`` a missing label, ``"propagate"`` nothing special.
+        eps: added to every component. Standard deviations below it count as zero.
+        process_group: ``"world"``, or a group of processes whose rows are compared as one batch.
+        correction: 1 standardises by ``n - 1``, as the authors' code does.
+        group_reduction: with ``groups``, ``"pooled"`` or the ``"mean"`` over groups.
+        average: ``"components"`` averages each component over targets first, ``"losses"`` the losses of targets.
+
+    ``forward(pred, target)`` takes labels of the shape of predictions, and as keywords ``sample_weight`` (how often each row
+    counts), ``mask`` (True where a label counts) and ``groups`` (a whole number for every row: only equal ones are compared).
 
     Example:
         >>> loss = GARLoss(alpha=0.5)

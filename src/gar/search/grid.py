@@ -157,11 +157,12 @@ class Job:
     board: Path | None = None
     """The file of the :class:`EpochBoard`."""
 
-    def go_on(self, number: int, epochs: int) -> bool:
-        """Report the epochs that a chunk has done; return False once the deadline has passed."""
+    def go_on(self, number: int, start: float, epochs: int) -> bool:
+        """Report the epochs that a chunk has done since its start; return False if the next one would end after the deadline."""
         if self.board is not None:
             report_epochs(self.board, number, epochs)
-        return self.deadline is None or time.time() < self.deadline
+        now = time.time()
+        return self.deadline is None or now + (now - start) / max(epochs, 1) * bool(epochs) < self.deadline
 
 
 def to_shared(data: StackData) -> SharedData:
@@ -174,7 +175,7 @@ def to_shared(data: StackData) -> SharedData:
 
 def train_chunk(number: int, shared: SharedData, models: Models, job: Job) -> tuple[int, History]:
     """Train some models as one stack, in one thread: one task runs per core."""
-    data, go_on = from_shared(shared), partial(job.go_on, number)
+    data, go_on = from_shared(shared), partial(job.go_on, number, time.time())
     with one_thread():
         history = train(data, models, job.settings, device=job.device, dtype=job.dtype, chunk_size=len(models), go_on=go_on)
     return number, history

@@ -1,6 +1,7 @@
 """The data of a stack: features, labels, and for every fold its training, validation and test rows."""
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Literal
 
@@ -78,7 +79,10 @@ class StackData:
             raise InputError("folds is empty; pass at least one (train, valid, test) of row indices")
         plain = [_as_fold(fold, index, len(self.x)) for index, fold in enumerate(folds)]
         of_labels = (BoundedScaling.of_labels if bound_predictions else Scaling.of) if scale_labels else None
-        self.folds = tuple(self._scaled(fold, scale_features, of_labels) for fold in plain)
+        self._set_folds([self._scaled(fold, scale_features, of_labels) for fold in plain])
+
+    def _set_folds(self, folds: Sequence[Fold]) -> None:
+        self.folds = tuple(folds)
         if len({_expanded_count(fold) for fold in self.folds}) > 1:
             raise InputError(
                 "folds differ in their number of expanded features, and so in network inputs; give all the same number"
@@ -90,7 +94,9 @@ class StackData:
 
     def with_folds(self, folds: Sequence[Fold]) -> "StackData":
         """Return the same rows with other folds, whose scalings are known."""
-        return StackData(self.x, self.y, folds, sample_weight=self.sample_weight, pair_groups=self.pair_groups)
+        data = copy(self)  # their values are checked
+        data._set_folds([_as_fold(fold, index, len(self.x)) for index, fold in enumerate(folds)])
+        return data
 
     @property
     def inputs(self) -> int:

@@ -210,6 +210,7 @@ def test_records_are_used_and_damaged_ones_put_aside(tmp_path: Path, monkeypatch
     again = compare_table(source, options, RunContext(workers=1, records=tmp_path))
     assert not trained
     assert again.problem.methods[0].scores == first.problem.methods[0].scores
+    assert again.problem.methods[0].seconds == first.problem.methods[0].seconds > 0  # those of the fits that were finished
     files[2].write_bytes(files[2].read_bytes()[:-1])
     with pytest.warns(RecordWarning, match=r"checksum.*trained again"):
         third = compare_table(source, options, RunContext(workers=1, records=tmp_path))

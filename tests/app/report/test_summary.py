@@ -10,19 +10,8 @@ from scipy.stats import ttest_ind, ttest_rel
 
 from gar.app.report import Method, Results
 from gar.app.report.formatting import NO_BREAK, NOTHING
-from gar.app.report.summary import (
-    best_rival,
-    compare_methods,
-    gain_table,
-    headline,
-    method_of_interest,
-    overview,
-    ranking,
-    saved_text,
-    score,
-    score_table,
-    verdict,
-)
+from gar.app.report.score_tables import gain_table, overview, score_table, target_table
+from gar.app.report.summary import best_rival, compare_methods, headline, method_of_interest, ranking, saved_text, score, verdict
 from gar.statistics import corrected_resampled_t
 from tests.app.report.test_results import make_problem
 
@@ -104,7 +93,8 @@ def test_folds_that_one_method_lacks_are_left_out_of_a_comparison() -> None:
         ([(GOOD, BAD), (GOOD, BAD)], "GAR is clearly best on A (GAR 1.000, MAE 4.000), B (GAR 1.000, MAE 4.000)."),
         (
             [(GOOD, BAD), (GOOD, [1.2, 0.9, 1.1, 1.0])],
-            "GAR is clearly best on A (GAR 1.000, MAE 4.000); no clear winner on B (GAR 1.000, MAE 1.050).",
+            "GAR is clearly best on A (GAR 1.000, MAE 4.000); "
+            "GAR is ahead, but chance may explain it, on B (GAR 1.000, MAE 1.050).",
         ),
         (
             [(BAD, GOOD), (GOOD, BAD)],
@@ -115,6 +105,12 @@ def test_folds_that_one_method_lacks_are_left_out_of_a_comparison() -> None:
 def test_several_problems_in_one_sentence(outcomes: list[tuple[list[float], list[float]]], ending: str) -> None:
     problems = [make_problem({"gar": gar, "mae": mae}, title=title) for (gar, mae), title in zip(outcomes, "AB", strict=True)]
     assert headline(results_of(*problems)) == ending
+
+
+def test_a_linear_model_that_no_loss_beats_stands_in_the_sentence() -> None:
+    problem = make_problem({"gar": FAIR, "mae": BAD}, title="A")
+    problem = replace(problem, references=[reference("ridge", GOOD)])
+    assert headline(results_of(problem, problem)).startswith("No loss beats a linear model on A (Ridge 1.000, GAR 2.000)")
 
 
 def reference(name: str, values: list[float]) -> Method:
@@ -139,7 +135,7 @@ def test_what_no_loss_beats_is_the_verdict_and_there_are_no_percentages() -> Non
     beaten = make_problem(scores, references=[reference("median", BAD), reference("ridge", [2.1] * 4)])
     assert verdict(beaten).startswith("No clear winner")
     both = headline(results_of(nothing, make_problem({"gar": GOOD, "mae": BAD}, title="A")))
-    assert both == "GAR is clearly best on A (GAR 1.000, MAE 4.000); nothing was learned on Table (MAE 2.000, GAR 2.005)."
+    assert both == "GAR is clearly best on A (GAR 1.000, MAE 4.000); nothing was learned on Table (Median 2.010, MAE 2.000)."
 
 
 def test_correlations_near_zero_have_no_percentages() -> None:
@@ -184,3 +180,17 @@ def test_gar_of_several_families_without_rival() -> None:
     text = verdict(make_problem({"gar": FAIR, ("gar", "xgboost"): GOOD}))
     assert text == "GAR-XGBOOST reaches a test MAE of 1.000 on Table; nothing was compared with it."
     assert gain_table(make_problem({"gar": FAIR, ("gar", "xgboost"): GOOD})) is None
+
+
+def test_targets_have_scores_of_their_own_in_their_units() -> None:
+    """Errors of 1 euro and of 100 metres: their mean says nothing, and each target has its own winner."""
+    problem = make_problem({"mae": FAIR, "gar": GOOD})
+    mae, gar = problem.methods
+    mae = replace(mae, by_target=[{"mae": 0.5}, {"mae": 400.0}])
+    gar = replace(gar, by_target=[{"mae": 1.0}, {"mae": 100.0}])
+    found = target_table(replace(problem, targets=("price", "distance"), methods=[mae, gar]))
+    assert found is not None
+    assert [heading.title for heading in found.headings] == ["Method", "MAE of price", "MAE of distance"]
+    cells = {method.name: [(cell.text, cell.mark) for cell in cells] for method, cells in found.rows}
+    assert cells == {"gar": [("1.000", ""), ("100.0", "best")], "mae": [("0.500", "best"), ("400.0", "")]}
+    assert target_table(problem) is None

@@ -119,6 +119,7 @@ def comparison_options(command: F) -> F:
     rates = "Learning rates to try [default: 0.02,0.01,0.005; curves 0.01,0.003]."
     limit = "Minutes until the report is there; training is cut to keep it [default: 9; none with --full]."
     losses = "Losses to compare [default: of the paper's nine as many as take a few minutes]."
+    metric = "Validation metric that selects winners [default: mae; pearson with --pairs-within]."
     plugin = "Python module that registers losses of your own on import."
     return several(
         option("--losses", type=CommaList(str, "losses", LOSSES), help=losses),
@@ -127,7 +128,7 @@ def comparison_options(command: F) -> F:
         option("--plugin", "plugins", multiple=True, metavar="MODULE", help=plugin),
         option("--models", "families", type=CommaList(str, "models", FAMILIES), default=NETWORKS, help=trees),
         option("--parameters", type=Grid(), multiple=True, help="Values to try of a loss's parameter: gar=0.1,1,10."),
-        option("--metric", type=click.Choice(list(METRICS)), default="mae", help="Validation metric that selects winners."),
+        option("--metric", type=click.Choice(list(METRICS)), help=metric),
         option("--preset", type=click.Choice(["paper"]), help="The paper's preset: SGD, its grids and networks, raw labels."),
         option("--epochs", type=count, help="Passes over the training rows [default: 60, fewer for large tables; curves 300]."),
         option("--batch-size", type=count, help="Rows of a mini-batch [default: 32, more for large tables; curves 128]."),

@@ -15,7 +15,16 @@ from typing import NamedTuple
 from gar import __version__
 from gar.app.compare.checks import warnings_on
 from gar.app.compare.curves import CURVES, compare_curve, plan_curve
-from gar.app.compare.families import Compared, Family, Finished, LeftOut, NothingFinishedError, load_families, losses_of
+from gar.app.compare.families import (
+    Compared,
+    Family,
+    Finished,
+    LeftOut,
+    NothingFinishedError,
+    check_pairs,
+    load_families,
+    losses_of,
+)
 from gar.app.compare.options import Options
 from gar.app.compare.plan import AFFORDABLE, Plan, make_plan, report_seconds
 from gar.app.compare.references import reference_methods
@@ -29,6 +38,9 @@ from gar.search import RunContext, parallel_backend
 DEFAULT = (DIABETES, *CURVES)
 """Problems of a comparison without a table: one that scikit-learn brings along, and the paper's curves. Nothing is downloaded."""
 
+
+_RESERVE_FACTOR, _SAVING_SECONDS = 1.5, 0.3
+"""Time that is kept for a report, in units of the estimate, and for saving the model."""
 
 Announce = Callable[[Sequence[str]], None]
 """Shows the lines of a plan."""
@@ -146,18 +158,26 @@ def compare_table(
         (['mae', 'gar'], 88)
     """
     families, prepared = load_families(options), prepare(source, options)
-    is_measured = announce is not None or (options.losses is None and not options.full)
+    check_pairs(prepared, families, options)
+    warnings, references = warnings_on(prepared), reference_methods(prepared)
+    is_limited, is_free = context.deadline is not None and not context.is_late(), options.losses is None and not options.full
+    is_measured = announce is not None or is_limited or is_free
     plan = make_plan(prepared, families, options, context, is_measured=is_measured, affordable=affordable)
     if announce is not None:
         announce(plan.lines)
     outcomes = list(_outcomes(prepared, families, options, context, plan))
     finished = [one for one in outcomes if isinstance(one, Finished)]
-    notes = [*_notes_on_losses(families, options), *(note for one in finished for note in one.notes)]
+    notes = [
+        *_notes_on_losses(families, options),
+        *_notes_on_pairs(prepared, plan.losses),
+        *(note for one in finished for note in one.notes),
+    ]
     notes += [f"{one.title} was left out: {one.reason}" for one in outcomes if isinstance(one, LeftOut)]
     if not finished:
         raise NothingFinishedError(f"{prepared.source.name}: no loss was finished. {' '.join(notes)}")
     best = max(finished, key=lambda one: one.validation)
     problem = _problem(prepared, families, options, [one.method for one in finished], notes, best.method.name, plan)
+    problem = replace(problem, warnings=warnings, references=references)
     is_late = any(one.is_cut if isinstance(one, Finished) else one.is_late for one in outcomes)
     return Compared(problem, best.model, is_late)
 
@@ -166,7 +186,9 @@ def plan_problem(problem: Source | str, options: Options, context: RunContext, *
     """Measure how long the losses take on a table or curve, and choose those to train; nothing is written."""
     if isinstance(problem, str):
         return plan_curve(problem, options, context)
-    return make_plan(prepare(problem, options), load_families(options), options, context, affordable=affordable)
+    prepared, families = prepare(problem, options), load_families(options)
+    check_pairs(prepared, families, options)
+    return make_plan(prepared, families, options, context, affordable=affordable)
 
 
 def _outcomes(
@@ -174,12 +196,14 @@ def _outcomes(
 ) -> Iterator[Finished | LeftOut]:
     """Yield the results of all families; each has a share of the time by what its losses take. Drawing needs some time, too."""
     if context.deadline is not None:
-        reserve = min(report_seconds(len(plan.losses) * len(families)), 0.3 * max(context.deadline - time.monotonic(), 0.0))
+        needed = _RESERVE_FACTOR * report_seconds(len(plan.losses) * len(families)) + _SAVING_SECONDS
+        reserve = min(needed, 0.3 * max(context.deadline - time.monotonic(), 0.0))
         context = replace(context, deadline=context.deadline - reserve)
     left = [[loss for loss in plan.losses if loss in losses_of(family.name)] for family in families]
     for number, (family, losses) in enumerate(zip(families, left, strict=True)):
-        needed = [sum(plan.seconds_of(one.name, own)) for one, own in zip(families[number:], left[number:], strict=True)]
-        share = needed[0] / max(sum(needed), 1e-9)
+        rest = zip(families[number:], left[number:], strict=True)
+        seconds = [sum(loss.seconds for loss in plan.estimates_of(one.name, own)) for one, own in rest]
+        share = seconds[0] / max(sum(seconds), 1e-9)
         yield from family.compare(losses, prepared, options, context.with_share(share), plan)
 
 
@@ -192,6 +216,17 @@ def _notes_on_losses(families: Sequence[Family], options: Options) -> list[str]:
         if rest:
             notes.append(f"{', '.join(rest)}: for networks only, and not tried with {' and '.join(names)}.")
     return notes
+
+
+def _notes_on_pairs(prepared: Prepared, losses: Sequence[str]) -> list[str]:
+    """Return a note on losses that cannot compare rows within groups."""
+    column, rest = prepared.source.pairs_within, [LOSSES[loss].title for loss in losses if not LOSSES[loss].takes("groups")]
+    if column is None or not rest:
+        return []
+    return [
+        f"{', '.join(rest)}: trained and tuned on all rows, as these losses take no groups; their test scores are within {column}, "
+        "as those of the others."
+    ]
 
 
 def _problem(
@@ -224,11 +259,10 @@ def _problem(
         train_rows=prepared.train_rows,
         test_rows=len(prepared.test),
         selected_by=options.metric,
+        pairs_within=source.pairs_within,
         settings=settings,
         methods=sorted(methods, key=lambda method: (order.index(method.family), list(LOSSES).index(method.loss))),
         notes=(*prepared.notes, *notes),
-        warnings=warnings_on(prepared),
-        references=reference_methods(prepared),
         saved=saved,
         sha256=source.sha256,
         plan=plan.lines,

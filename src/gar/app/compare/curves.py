@@ -10,7 +10,7 @@ import numpy as np
 from gar.app.compare.families import Compared, NothingFinishedError
 from gar.app.compare.grids import Trial, as_method, measured_search, search_networks
 from gar.app.compare.options import Options
-from gar.app.compare.plan import Plan, duration, report_seconds
+from gar.app.compare.plan import Estimate, Plan, duration, report_seconds
 from gar.app.report.results import Curve, Method, Problem, Truth
 from gar.errors import InputError
 from gar.registry import LOSSES, METRICS, NETWORKS
@@ -77,14 +77,13 @@ def plan_curve(name: str, options: Options, context: RunContext) -> Plan:
     """Return the losses that fit a curve, and about how long they take."""
     data, losses = _data(name, options), options.losses_or(CURVE_LOSSES)
     workers: int = joblib.effective_n_jobs(context.workers)
-    seconds = {
-        (NETWORKS, loss): measured_search(data, _models(loss, options), _settings(loss, options)) / workers for loss in losses
-    }
-    total = sum(seconds.values()) + report_seconds(len(losses))
+    searches = {loss: (data, _models(loss, options), _settings(loss, options)) for loss in losses}
+    estimates = {(NETWORKS, loss): Estimate(measured_search(*search) / workers) for loss, search in searches.items()}
+    total = sum(one.seconds for one in estimates.values()) + report_seconds(len(losses))
     lines = (
         f"{name}: networks with {', '.join(LOSSES[loss].title for loss in losses)}, {len(SEEDS)} seeds; about {duration(total)}",
     )
-    return Plan(losses=losses, seconds=seconds, total=total, lines=lines)
+    return Plan(losses=losses, estimates=estimates, total=total, lines=lines)
 
 
 def _data(name: str, options: Options) -> StackData:

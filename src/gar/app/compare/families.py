@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from gar.app.compare.options import Options
-from gar.app.compare.plan import Plan
+from gar.app.compare.plan import Estimate, Plan
 from gar.app.compare.source import Prepared
 from gar.app.models import Model
 from gar.app.report.results import Method, Problem
@@ -41,8 +41,8 @@ class Family(Protocol):
     def name(self) -> str:
         """Return its name in :data:`gar.registry.FAMILIES`."""
 
-    def measure(self, losses: Sequence[str], prepared: Prepared, options: Options, context: RunContext) -> Mapping[str, float]:
-        """Return the seconds that each loss takes on one core, from a quick measurement."""
+    def measure(self, losses: Sequence[str], prepared: Prepared, options: Options, context: RunContext) -> Mapping[str, Estimate]:
+        """Return how long each loss takes on one core, from a quick measurement."""
 
     def compare(
         self, losses: Sequence[str], prepared: Prepared, options: Options, context: RunContext, plan: Plan
@@ -85,6 +85,19 @@ def load_families(options: Options) -> list[Family]:
         names = ", ".join(family.name for family in families)
         raise InputError(f"{names}: none of {', '.join(losses)} fits; they are trained with {', '.join(supported)}")
     return families
+
+
+def check_pairs(prepared: Prepared, families: Sequence[Family], options: Options) -> None:
+    """Raise an error if rows are to be compared within groups, which only networks of the default preset do."""
+    column, others = prepared.source.pairs_within, [family.name for family in families if family.name != NETWORKS]
+    if column is not None and (others or options.preset is not None):
+        found = f"--models {', '.join(others)}" if others else f"--preset {options.preset}"
+        remedy = f"leave {found} out"
+        if others:
+            remedy += "; for trees there is GARBoostRegressor().fit(X, y, pair_groups=...)"
+        raise InputError(
+            f"pairs_within {column!r} cannot be combined with {found}: only networks compare rows within groups; {remedy}"
+        )
 
 
 def losses_of(family: str) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from gar.app.compare.source import Prepared
 from gar.app.models import Model
 from gar.app.report.results import Choice, Method, ParameterScore, Predictions
 from gar.errors import InputError
+from gar.group_metrics import within_groups
 from gar.metrics import Evaluator
 from gar.registry import LOSSES, METRICS, NETWORKS, LossSpec, register, registered
 from gar.search import RunContext, Selection, one_thread, search, select
@@ -159,10 +160,12 @@ def _sensitivity(trial: Trial) -> tuple[ParameterScore, ...]:
 
 def predicted_test_rows(predicted: np.ndarray, prepared: Prepared) -> dict[str, Any]:
     """Return predictions ``(rows, targets)`` of the test rows as fields of a method: those with a label, and their scores."""
-    labels = prepared.source.labels[prepared.test]
+    labels, pairs = prepared.source.labels[prepared.test], prepared.pairs_of(prepared.test)
     known = [np.flatnonzero(~np.isnan(column)) for column in labels.T]
     return {
-        "ensemble": scores_of(labels, predicted),
+        "ensemble": scores_of(labels, predicted, pairs),
+        "by_target": [scores_of(labels[:, [k]], predicted[:, [k]], pairs) for k in range(len(known))] if len(known) > 1 else [],
+        "within": {} if pairs is None else scores_within(labels, predicted, pairs),
         "predictions": Predictions(
             true=[column[rows].tolist() for column, rows in zip(labels.T, known, strict=True)],
             predicted=[column[rows].tolist() for column, rows in zip(predicted.T, known, strict=True)],
@@ -170,10 +173,21 @@ def predicted_test_rows(predicted: np.ndarray, prepared: Prepared) -> dict[str, 
     }
 
 
-def scores_of(labels: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
-    """Return all metrics of predictions ``(rows, targets)``; labels that are NaN do not count."""
-    values = Evaluator(torch.from_numpy(labels))(torch.from_numpy(np.ascontiguousarray(predicted)))
+def scores_of(labels: np.ndarray, predicted: np.ndarray, pairs: np.ndarray | None = None) -> dict[str, float]:
+    """Return all metrics of predictions ``(rows, targets)``; labels that are NaN do not count.
+
+    With groups that are compared, ``pairs (rows,)``, correlations are means over these.
+    """
+    groups = None if pairs is None else torch.from_numpy(pairs)
+    values = Evaluator(torch.from_numpy(labels), groups=groups)(torch.from_numpy(np.ascontiguousarray(predicted)))
     return dict(zip(METRICS, values.tolist(), strict=True))
+
+
+def scores_within(labels: np.ndarray, predicted: np.ndarray, pairs: np.ndarray) -> dict[str, float]:
+    """Return metrics of agreement within groups, means over these, and Pearson's correlation of all rows to compare with."""
+    found = within_groups(torch.from_numpy(np.ascontiguousarray(predicted)), torch.from_numpy(labels), torch.from_numpy(pairs))
+    of_all = scores_of(labels, predicted)["pearson"]
+    return {**{name: float(value) for name, value in found.items()}, "pearson_of_all_rows": of_all}
 
 
 def as_method(

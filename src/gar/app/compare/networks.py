@@ -1,5 +1,6 @@
 """Networks as a family: every loss is one GARRegressorCV on the folds of the comparison, several losses at a time."""
 
+import math
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,30 +16,26 @@ from gar import __version__
 from gar.app.compare.families import Finished, LeftOut
 from gar.app.compare.grids import mean_curve, predicted_test_rows, scores_of
 from gar.app.compare.options import Options
-from gar.app.compare.plan import Plan
+from gar.app.compare.pilot import Sample, estimate_fit
+from gar.app.compare.plan import Estimate, Plan
 from gar.app.compare.progress import LossBoard, loss_progress, write_share
 from gar.app.compare.source import Prepared
 from gar.app.models import TableModel, load_model
 from gar.app.report.results import Choice, Method
+from gar.app.report.summary import WITHIN
 from gar.errors import InputError
 from gar.estimators import GARRegressorCV
 from gar.estimators.base import Member, mean_prediction
-from gar.estimators.presets import LARGE_NETWORK_ROWS, batch_size_for, epochs_for, network_size
+from gar.estimators.presets import batch_size_for, epochs_for, network_size
 from gar.registry import LOSSES, METRICS, NETWORKS, LossSpec, register, registered
 from gar.search import RecordWarning, RunContext
 from gar.search.fingerprints import fingerprint
 
-_PILOT_ROWS = (LARGE_NETWORK_ROWS, 500)
-"""Most training and validation rows of a measurement: as many as make the network one of a large table."""
-
-_ENCODING_FACTOR = 3.0
-"""Time of all that a fit does besides training, in units of that of reading all cells as codes."""
-
-_SHORT_SECONDS, _RUNGS = 0.7, 3
-"""A measurement below the first is made again, with more epochs; a fit has this many steps of successive halving."""
-
 _LEAST_SECONDS = 1.0
 """Time that a fit gets at least, if there is any."""
+
+_PILOT_SHARE = 0.05
+"""The share of the time that is left which the pilots of a loss may take."""
 
 _METHOD = TypeAdapter(Method)
 
@@ -58,6 +55,8 @@ class FitJob:
     """When to stop, on the clock of ``time.time``."""
     share: float = 1.0
     """The share of the time that is left when the fit begins, which it may use."""
+    closing: float = 0.0
+    """Seconds that scoring takes after training."""
     report: Callable[[float], None] | bool = False
 
 
@@ -66,11 +65,15 @@ class Networks:
 
     name = NETWORKS
 
-    def measure(self, losses: Sequence[str], prepared: Prepared, options: Options, context: RunContext) -> Mapping[str, float]:
-        """Train a part of the rows for an epoch, and return the seconds that each loss takes on one core."""
-        specs = registered(losses)
-        jobs = [(loss, specs, self._arguments(loss, options), prepared) for loss in losses]
-        return dict(zip(losses, context.map(_measured, jobs), strict=True))
+    def measure(self, losses: Sequence[str], prepared: Prepared, options: Options, context: RunContext) -> Mapping[str, Estimate]:
+        """Make pilots of as many losses at a time as there are workers; a single loss has all of them to itself."""
+        specs, sample, alone = registered(losses), Sample.of(prepared), len(losses) == 1
+        budget = math.inf if context.deadline is None else _PILOT_SHARE * max(context.deadline - time.monotonic(), 0.0)
+        jobs = [
+            ({**self._arguments(loss, options), "n_jobs": context.workers if alone else 1}, sample, budget, specs)
+            for loss in losses
+        ]
+        return dict(zip(losses, [_estimate(*jobs[0])] if alone else context.map(_estimate, jobs), strict=True))
 
     def compare(
         self, losses: Sequence[str], prepared: Prepared, options: Options, context: RunContext, plan: Plan
@@ -86,7 +89,8 @@ class Networks:
                 yield record
         if not missing:
             return
-        seconds = plan.seconds_of(NETWORKS, missing)
+        estimates = plan.estimates_of(NETWORKS, missing)
+        seconds = [one.seconds for one in estimates]
         with LossBoard(seconds) as board, context.worker_pool() as pool:
             workers = min(pool.size, len(missing))
             jobs = [
@@ -98,6 +102,7 @@ class Networks:
                     metric=options.metric,
                     deadline=context.wall_clock_deadline(),
                     share=time_share(seconds, index, workers),
+                    closing=estimates[index].closing,
                     report=partial(write_share, board.path, index) if context.progress else False,
                 )
                 for index, loss in enumerate(missing)
@@ -131,8 +136,9 @@ class Networks:
         return {"loss": loss, "scoring": options.metric, "random_state": options.seed, **options.given(), **batch, **named}
 
     def _key(self, loss: str, prepared: Prepared, options: Options) -> str:
-        labels, parts = prepared.source.labels, [list(part) for part in prepared.parts]
-        return fingerprint((__version__, self._arguments(loss, options), prepared.digest, labels, parts))
+        source, parts = prepared.source, [list(part) for part in prepared.parts]
+        pairs = [] if source.pairs is None else [source.pairs]
+        return fingerprint((__version__, self._arguments(loss, options), prepared.digest, source.labels, parts, *pairs))
 
 
 def time_share(seconds: Sequence[float], index: int, workers: int) -> float:
@@ -145,36 +151,9 @@ def time_share(seconds: Sequence[float], index: int, workers: int) -> float:
     return seconds[index] / max(seconds[index], sum(seconds[index:]) / workers)
 
 
-def _measured(loss: str, specs: Mapping[str, LossSpec], arguments: Mapping[str, Any], prepared: Prepared) -> float:
-    """Return the estimated seconds of a fit, from an epoch or two of the networks of one fold on a sample of the rows."""
+def _estimate(arguments: Mapping[str, Any], sample: Sample, budget: float, specs: Mapping[str, LossSpec]) -> Estimate:
     _register(specs)
-    train, valid, _ = prepared.parts[0]
-    whole, count = GARRegressorCV(**arguments), min(len(train), _PILOT_ROWS[0])
-    rows = np.concatenate([train[:count], valid[: _PILOT_ROWS[1]]])
-    small: dict[str, Any] = {"n_finalists": None, "scoring": "mae", "cv": [(np.arange(count), np.arange(count, len(rows)))]}
-    small |= {"batch_sizes": arguments.get("batch_sizes", (batch_size_for(len(train)),))}
-    small |= {} if LOSSES[loss].parameter is None else {"learning_rates": whole.learning_rates[:1]}
-    features, labels = prepared.source.features.iloc[rows], prepared.source.labels[rows]
-
-    def timed(epochs: int) -> tuple[float, int]:
-        pilot, start = GARRegressorCV(**{**arguments, **small, "epochs": epochs}), time.monotonic()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            pilot.fit(features, labels)
-        return time.monotonic() - start, pilot.planned_work(count, 1)
-
-    least = 2 if "pred" not in LOSSES[loss].inputs else 1  # the first half of two epochs trains an encoder
-    try:
-        seconds, work = timed(least)
-        overhead = 0.0
-        if seconds < _SHORT_SECONDS:  # then most of it is no training
-            (first, work), (second, more) = timed(least), timed(6 * least)
-            seconds = max(second - first, 0.1 * second) / (more - work) * work
-            overhead = max(first - seconds, 0.0)
-    except InputError:  # such as constant labels in the sample; the fit itself says what is wrong
-        return 1.0
-    training = seconds / work * whole.planned_work(len(train), len(prepared.parts))
-    return training + _RUNGS * overhead + _ENCODING_FACTOR * prepared.encoding_seconds
+    return estimate_fit(arguments, sample, budget)
 
 
 def _register(specs: Mapping[str, LossSpec]) -> None:
@@ -193,14 +172,16 @@ def fit_loss(job: FitJob) -> Finished | LeftOut:
     limit = None if job.deadline is None else job.share * (job.deadline - time.time())
     if limit is not None and limit <= 0:
         return LeftOut(title, "the time limit was reached before it began; the same command continues", is_late=True)
+    limit = limit and max(limit - min(job.closing, 0.5 * limit), _LEAST_SECONDS)
     rows = np.sort(np.concatenate([job.prepared.parts[0][0], job.prepared.parts[0][1]]))
     splits = [(np.searchsorted(rows, train), np.searchsorted(rows, valid)) for train, valid, _ in job.prepared.parts]
     source = job.prepared.source
-    model = GARRegressorCV(**job.arguments, cv=splits, time_limit=limit and max(limit, _LEAST_SECONDS), verbose=job.report)
+    model = GARRegressorCV(**job.arguments, cv=splits, time_limit=limit, verbose=job.report)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            model.fit(source.features.iloc[rows], source.labels[rows])
+            pairs = job.prepared.pairs_of(rows) if LOSSES[job.loss].takes("groups") else None
+            model.fit(source.features.iloc[rows], source.labels[rows], pair_groups=pairs)
         except InputError as error:
             return LeftOut(title, str(error), is_late=str(error).startswith("time_limit="))
     notes = tuple(dict.fromkeys(f"{title}: {str(one.message).partition(': ')[2] or one.message}" for one in caught))
@@ -215,12 +196,15 @@ def _scored(model: GARRegressorCV, job: FitJob, seconds: float, notes: tuple[str
     tested = model.encoder_.codes(features.iloc[prepared.test])
     each = [mean_prediction(own, tested) for own in members]
     weights = [len(chosen) for chosen in model.fold_params_]  # every network counts alike
-    scores = [scores_of(labels[prepared.test], predicted) for predicted in each]
+    scores = [scores_of(labels[prepared.test], predicted, prepared.pairs_of(prepared.test)) for predicted in each]
     valid = [
-        scores_of(labels[rows], mean_prediction(own, model.encoder_.codes(features.iloc[rows])))[job.metric]
+        scores_of(labels[rows], mean_prediction(own, model.encoder_.codes(features.iloc[rows])), prepared.pairs_of(rows))[
+            job.metric
+        ]
         for own, (_, rows, _) in zip(members, prepared.parts, strict=False)
     ]
     histories = [history for _, history in model.history_.values()]
+    drawn = set(METRICS) - set(WITHIN if prepared.source.pairs is not None else ())  # only some losses are measured within groups
     method = Method(
         loss=job.loss,
         title=spec.title,
@@ -230,7 +214,9 @@ def _scored(model: GARRegressorCV, job: FitJob, seconds: float, notes: tuple[str
         seconds=round(seconds, 3),
         scores={name: [one[name] for one in scores] for name in METRICS},
         chosen=list(_choices(model)),
-        learning={name: mean_curve(np.concatenate([one.of("valid", name) for one in histories])) for name in METRICS},
+        learning={
+            name: mean_curve(np.concatenate([one.of("valid", name) for one in histories])) for name in METRICS if name in drawn
+        },
         **predicted_test_rows(np.average(each, axis=0, weights=weights), prepared),
     )
     about = prepared.about(job.loss, spec.title, job.metric)

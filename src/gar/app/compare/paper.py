@@ -9,7 +9,7 @@ import torch
 from gar.app.compare.families import Finished, LeftOut
 from gar.app.compare.grids import Trial, Winners, compare_grids, measured_search, search_networks
 from gar.app.compare.options import Options
-from gar.app.compare.plan import Plan
+from gar.app.compare.plan import Estimate, Plan
 from gar.app.compare.source import Prepared
 from gar.app.models import TableModel
 from gar.estimators.base import Member
@@ -29,12 +29,12 @@ class PaperNetworks:
     ) -> Iterator[Finished | LeftOut]:
         return compare_grids(self, losses, prepared, options, context)
 
-    def measure(self, losses: Sequence[str], prepared: Prepared, options: Options, context: RunContext) -> Mapping[str, float]:
+    def measure(self, losses: Sequence[str], prepared: Prepared, options: Options, context: RunContext) -> Mapping[str, Estimate]:
         """Train an epoch of the networks of one fold with each loss, and return the seconds of its grid on one core."""
         found = {}
         for loss in losses:
             settings, models = self._settings(loss, prepared, options), options.models(loss, len(prepared.parts))
-            found[loss] = measured_search(prepared.folds[0], models, settings)
+            found[loss] = Estimate(measured_search(prepared.folds[0], models, settings))
         return found
 
     def train(self, loss: str, prepared: Prepared, options: Options, context: RunContext) -> Trial | None:

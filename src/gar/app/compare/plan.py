@@ -3,9 +3,10 @@
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import joblib
+import numpy as np
 
 from gar.registry import BASELINE, FAMILIES, LOSSES, METHOD_OF_INTEREST, NETWORKS, PAPER_LOSSES
 
@@ -19,8 +20,18 @@ AFFORDABLE = 150.0
 """Seconds up to which losses join a comparison in which none were named."""
 
 _ALWAYS = (BASELINE, METHOD_OF_INTEREST)
-_REPORT_SECONDS, _REPORT_SECONDS_OF_METHOD = 2.0, 0.7
-"""Time to draw a report."""
+_PANELS, _PANELS_OF_METHOD = 11, 2
+"""Panels of the figures of a report: of all methods together, and of each."""
+
+_MEASURING_SHARE = 0.25
+"""The share of the time that measurements may take; losses that are not measured by then are left out."""
+
+
+class Estimate(NamedTuple):
+    """How long the fit of a loss takes: in all, and after training, when its networks predict."""
+
+    seconds: float
+    closing: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,20 +41,20 @@ class Plan:
     Args:
         losses: in training order.
         left_out: losses that would take too long, with their seconds; 0 for one that was not measured.
-        seconds: on one core, by family and loss; empty if nothing was measured.
+        estimates: on one core, by family and loss; empty if nothing was measured.
         total: seconds from now until the report is there; None if nothing was measured.
         lines: the plan in words.
     """
 
     losses: tuple[str, ...]
     left_out: Mapping[str, float] = field(default_factory=dict)
-    seconds: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    estimates: Mapping[tuple[str, str], Estimate] = field(default_factory=dict)
     total: float | None = None
     lines: tuple[str, ...] = ()
 
-    def seconds_of(self, family: str, losses: Sequence[str]) -> list[float]:
-        """Return the estimate for each loss, or 1 for all where nothing was measured."""
-        return [self.seconds.get((family, loss), 1.0) for loss in losses]
+    def estimates_of(self, family: str, losses: Sequence[str]) -> list[Estimate]:
+        """Return the estimate for each loss, or a second for all where nothing was measured."""
+        return [self.estimates.get((family, loss), Estimate(1.0)) for loss in losses]
 
 
 def make_plan(
@@ -69,12 +80,17 @@ def make_plan(
     if not is_measured:
         return Plan(losses=losses)
     workers: int = joblib.effective_n_jobs(context.workers)
-    is_free, seconds = options.losses is None and not options.full, dict[tuple[str, str], float]()
+    is_free, start = options.losses is None and not options.full, time.monotonic()
+    if context.deadline is not None:
+        affordable = min(affordable, 0.9 * (context.deadline - start))
+    estimates, seconds = dict[tuple[str, str], Estimate](), dict[tuple[str, str], float]()
     size = max(workers, len(_ALWAYS)) if is_free else len(losses)
     for first in range(0, len(losses), size):
-        if wall_seconds(losses, seconds, workers) >= affordable:
+        used = time.monotonic() - start
+        if first and (wall_seconds(losses, seconds, workers) >= affordable - used or used > _MEASURING_SHARE * affordable):
             break  # to measure more losses would take the time of those that are chosen
-        seconds |= _measured(losses[first : first + size], families, prepared, options, context)
+        estimates |= _measured(losses[first : first + size], families, prepared, options, context)
+        seconds = {key: one.seconds for key, one in estimates.items()}
     left = None if context.deadline is None else context.deadline - time.monotonic()
     affordable = affordable if left is None else min(affordable, 0.9 * left)
     chosen = _affordable(losses, seconds, workers, affordable) if is_free else losses
@@ -83,14 +99,14 @@ def make_plan(
     total = total if left is None else min(total, left)
     left_out = {loss: wall_seconds([loss], seconds, 1) / workers for loss in losses if loss not in chosen}  # 0 if not measured
     lines = _lines(prepared, families, chosen, left_out, total, left, workers)
-    return Plan(losses=chosen, left_out=left_out, seconds=seconds, total=total, lines=lines)
+    return Plan(losses=chosen, left_out=left_out, estimates=estimates, total=total, lines=lines)
 
 
 def _measured(
     losses: Sequence[str], families: "Sequence[Family]", prepared: "Prepared", options: "Options", context: "RunContext"
-) -> dict[tuple[str, str], float]:
-    """Return the seconds that losses take on one core, by family and loss."""
-    found: dict[tuple[str, str], float] = {}
+) -> dict[tuple[str, str], Estimate]:
+    """Return how long losses take on one core, by family and loss."""
+    found: dict[tuple[str, str], Estimate] = {}
     for family in families:
         own = [loss for loss in losses if loss in (FAMILIES[family.name].losses or LOSSES)]
         found |= {(family.name, loss): value for loss, value in family.measure(own, prepared, options, context).items()}
@@ -110,8 +126,10 @@ def _affordable(
 
 
 def report_seconds(methods: int) -> float:
-    """Return about how long it takes to draw a report of this many methods."""
-    return _REPORT_SECONDS + methods * _REPORT_SECONDS_OF_METHOD
+    """Return about how long it takes to draw a report of this many methods, from the time that a panel takes now."""
+    from gar.app.report.drawing import panel_seconds  # imports matplotlib, which a report needs anyway
+
+    return (_PANELS + _PANELS_OF_METHOD * methods) * panel_seconds()
 
 
 def wall_seconds(losses: Iterable[str], seconds: Mapping[tuple[str, str], float], workers: int) -> float:
@@ -154,10 +172,12 @@ def _lines(
 ) -> tuple[str, ...]:
     """Return the plan in words, line by line."""
     source, kinds = prepared.source, " and ".join(FAMILIES[family.name].title for family in families)
+    groups = 0 if source.pairs is None else len(np.unique(source.pairs))
     lines = [
         f"{source.name}: {len(source.labels):,} rows, {source.features.shape[1]:,} columns; {len(prepared.parts)} folds of "
         f"{prepared.train_rows:,} training rows, {len(prepared.test):,} test rows ({prepared.split})",
         f"{kinds} with {', '.join(LOSSES[loss].title for loss in chosen)}; a constant and ridge for reference",
+        *([f"rows are compared within {groups:,} groups of {source.pairs_within}"] if groups else []),
         f"about {duration(total)} on {workers} {'core' if workers == 1 else 'cores'}",
     ]
     if left_out:

@@ -9,6 +9,7 @@ from gar.app.compare.grids import scores_of
 from gar.app.compare.source import named_columns
 from gar.app.models import Model
 from gar.app.report.formatting import short
+from gar.app.report.summary import WITHIN
 from gar.app.tables import target_values
 from gar.encoding import DateColumn, NumericColumn
 from gar.errors import InputError, quoted
@@ -76,10 +77,24 @@ def _notes_on_scores(model: Model, frame: pd.DataFrame, predicted: np.ndarray) -
             labels = target_values(frame, [name])
         except InputError:  # something else than labels has this name
             continue
-        scores = scores_of(labels, predicted[:, index : index + 1])
+        pairs, where = _pairs(model, frame)
+        scores = scores_of(labels, predicted[:, index : index + 1], pairs)
         known = int((~np.isnan(labels)).sum())
-        text = ", ".join(f"{METRICS[metric].title} {short(value)}" for metric, value in scores.items() if np.isfinite(value))
+        text = ", ".join(
+            f"{METRICS[metric].title}{where.get(metric, '')} {short(value)}"
+            for metric, value in scores.items()
+            if np.isfinite(value)
+        )
         yield f"{known} rows have a label of {name!r}: {text}"
+
+
+def _pairs(model: Model, frame: pd.DataFrame) -> tuple[np.ndarray | None, dict[str, str]]:
+    """Return the groups within which the model was trained to compare rows, if the table has them, and words on these metrics."""
+    names = str(model.about.get("pairs_within", "")).split(", ")
+    if not set(names) <= set(frame.columns) or frame[names].isna().any(axis=None):
+        return None, {}
+    where = dict.fromkeys(WITHIN, f" within {', '.join(names)}")
+    return frame.groupby(names, sort=False).ngroup().to_numpy(copy=True), where
 
 
 def _harmless(name: str) -> str:

@@ -1,5 +1,6 @@
 """The progress of losses that are fitted side by side: a board that their processes write to, and one line for all."""
 
+import math
 import sys
 from collections.abc import Sequence
 from contextlib import closing
@@ -50,17 +51,21 @@ class LossProgress(Progress):
     """Progress line of a comparison: losses done, percent, time elapsed and left, and which losses are being fitted."""
 
     def __init__(self, context: RunContext, board: LossBoard, losses: Sequence[str]) -> None:
-        self._board, self._losses = board, losses
+        self._board, self._losses, self._deadline = board, losses, context.deadline
         super().__init__(sys.stderr if context.progress is True else None, len(losses), 0, "mae", label=context.label)
 
     def line(self) -> str:
         share, seconds = min(self._board.share, 1.0), self._clock() - self._start
         parts = [f"{self._label}[{self._bar(share)}] {self._done}/{self._total} losses, {100 * share:.0f} %, {duration(seconds)}"]
         if 0.01 < share < 1:
-            parts.append(f"{duration(seconds * (1 - share) / share)} left")
+            parts.append(f"{duration(min(seconds * (1 - share) / share, self._limit()))} left")
         if running := [LOSSES[self._losses[number]].title for number in self._board.running]:
             parts.append(f"training {' and '.join(running[:3])}")
         return ", ".join(parts)
+
+    def _limit(self) -> float:
+        """Return the seconds until the time limit ends training."""
+        return math.inf if self._deadline is None else max(0.0, self._deadline - self._clock())
 
 
 def loss_progress(context: RunContext, board: LossBoard, losses: Sequence[str]) -> "closing[LossProgress]":

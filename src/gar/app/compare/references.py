@@ -39,8 +39,9 @@ def reference_methods(prepared: Prepared) -> list[Method]:
 def _method(name: str, title: str, predict: Predictor, prepared: Prepared) -> Method:
     start = time.monotonic()
     each = [predict(prepared, parts) for parts in prepared.parts]
-    scores = [scores_of(prepared.source.labels[prepared.test], one) for one in each]
-    ensemble = predicted_test_rows(np.mean(each, axis=0), prepared)["ensemble"]
+    pairs = prepared.pairs_of(prepared.test)
+    scores = [scores_of(prepared.source.labels[prepared.test], one, pairs) for one in each]
+    tested = predicted_test_rows(np.mean(each, axis=0), prepared)
     return Method(
         loss=name,
         family=REFERENCE,
@@ -50,7 +51,9 @@ def _method(name: str, title: str, predict: Predictor, prepared: Prepared) -> Me
         failed=0,
         seconds=round(time.monotonic() - start, 3),
         scores={metric: [one[metric] for one in scores] for metric in METRICS},
-        ensemble=ensemble,
+        ensemble=tested["ensemble"],
+        by_target=tested["by_target"],
+        within=tested["within"],
     )
 
 

@@ -23,6 +23,7 @@ from gar.errors import InputError, quoted
 from gar.estimators.base import check_labels
 from gar.estimators.halving import VALIDATION_ROWS
 from gar.estimators.regressor_cv import LARGE_ROWS
+from gar.groups import ROWS_TOGETHER, parts_of_groups
 from gar.stack import StackData
 
 DIABETES = "diabetes"
@@ -50,6 +51,10 @@ class Source:
     """Rows with equal numbers stay together in one part of a split."""
     times: np.ndarray | None = None
     """Rows are split in this order, and the last ones are tested."""
+    pairs: np.ndarray | None = None
+    """Rows with equal numbers are compared with each other, and with no others."""
+    pairs_within: str | None = None
+    """What these numbers stand for: the name of a column."""
     notes: tuple[str, ...] = ()
     sha256: str | None = None
 
@@ -60,6 +65,7 @@ def source_of_file(
     targets: Sequence[str],
     group: str | None = None,
     time: str | None = None,
+    pairs_within: str | None = None,
     drop: Sequence[str] = (),
     delimiter: str | None = None,
     encoding: str | None = None,
@@ -69,8 +75,10 @@ def source_of_file(
     Args:
         path: the file.
         targets: names of columns to predict; ``"a,b"`` is two of them, unless a column has just that name.
-        group: column whose equal values mark rows that stay together in one part of a split. It is no feature.
+        group: column by which rows are split: those of equal value stay together in one part. It is no feature.
         time: column of dates or numbers by which rows are split in order: the last fifth is tested. It stays a feature.
+        pairs_within: column by which rows are compared: losses that compare rows compare those of equal value only, and
+            correlations are means over these groups. It is no feature, and splits no rows, for which there is ``group``.
         drop: names of columns that are no features either, written like ``targets``.
         delimiter: between columns of text; None detects it.
         encoding: of text; None detects it.
@@ -78,7 +86,7 @@ def source_of_file(
     frame, notes = read_with_notes(path, delimiter=delimiter, encoding=encoding)
     plain = Path(path).stem if Path(path).suffix in _COMPRESSED else Path(path).name
     named = {"name": Path(plain).stem, "source": Path(path).name}
-    source = source_of_frame(frame, targets=targets, group=group, time=time, drop=drop, **named)
+    source = source_of_frame(frame, targets=targets, group=group, time=time, pairs_within=pairs_within, drop=drop, **named)
     with Path(path).open("rb") as file:
         checksum = hashlib.file_digest(file, "sha256").hexdigest()
     return replace(source, notes=(*notes, *source.notes), sha256=checksum)
@@ -90,6 +98,7 @@ def source_of_frame(
     targets: Sequence[str],
     group: str | None = None,
     time: str | None = None,
+    pairs_within: str | None = None,
     drop: Sequence[str] = (),
     name: str = "table",
     source: str = "a table in memory",
@@ -105,14 +114,15 @@ def source_of_frame(
         )
     grouped = [] if group is None else named_columns(table, [group], "group")
     timed, dropped = [] if time is None else named_columns(table, [time], "time"), named_columns(table, drop, "drop")
+    paired = [] if pairs_within is None else named_columns(table, [pairs_within], "pairs_within")
     if grouped and timed:
         raise InputError(f"group={group!r} and time={time!r} are two ways to split the rows; choose one")
-    for column in [*wanted, *grouped, *timed]:
-        if column in wanted and column in (*grouped, *timed, *dropped):
-            raise InputError(f"column {column!r} is a target and cannot be left out, group or order rows; choose another")
+    for column in [*wanted, *grouped, *timed, *paired]:
+        if column in wanted and column in (*grouped, *timed, *paired, *dropped):
+            raise InputError(f"column {column!r} is a target and cannot be left out, group, pair or order rows; choose another")
         if (count := int((table.columns == column).sum())) > 1:
             raise InputError(f"{count} columns are called {column!r}; rename all but one")
-    features, notes = _without_index(table.drop(columns=[*wanted, *grouped, *dropped]), str(table.columns[0]))
+    features, notes = _without_index(table.drop(columns=[*wanted, *grouped, *paired, *dropped]), str(table.columns[0]))
     if features.shape[1] == 0:
         raise InputError(f"{source} has no column left to predict from; a table needs a feature besides its targets")
     return Source(
@@ -122,8 +132,10 @@ def source_of_frame(
         features=features,
         labels=target_values(table, wanted),
         targets=tuple(wanted),
-        groups=_groups(table, grouped) if grouped else None,
+        groups=_groups(table, grouped, "group") if grouped else None,
         times=_times(table, timed) if timed else None,
+        pairs=_groups(table, paired, "pairs_within") if paired else None,
+        pairs_within=", ".join(paired) or None,
         notes=notes,
     )
 
@@ -166,11 +178,11 @@ def _counts_rows(series: pd.Series) -> bool:
     return values[0] in (0, 1) and np.array_equal(values - values[0], np.arange(len(values)))
 
 
-def _groups(frame: pd.DataFrame, columns: list[str]) -> np.ndarray:
+def _groups(frame: pd.DataFrame, columns: list[str], option: str) -> np.ndarray:
     """Return a group number for every row, equal where all of the columns are."""
     missing = int(frame[columns].isna().any(axis=1).sum())
     if missing:
-        raise InputError(f"group {', '.join(columns)!r} is empty in {missing} rows; fill it, or remove these rows")
+        raise InputError(f"{option} {', '.join(columns)!r} is empty in {missing} rows; fill it, or remove these rows")
     return np.asarray(frame.groupby(columns, sort=False).ngroup())
 
 
@@ -257,7 +269,15 @@ class Prepared:
     def split(self) -> str:
         """How rows were split, in words."""
         source = self.source
-        return "the last in time" if source.times is not None else "whole groups" if source.groups is not None else "at random"
+        if source.times is not None:
+            return "the last in time"
+        if source.groups is not None:
+            return "whole groups"
+        return "at random" if source.pairs is None else f"at random, up to {ROWS_TOGETHER} rows of a group together"
+
+    def pairs_of(self, rows: np.ndarray) -> np.ndarray | None:
+        """Return the groups within which these rows are compared; None if all are."""
+        return None if self.source.pairs is None else self.source.pairs[rows]
 
     @property
     def digest(self) -> np.ndarray:
@@ -272,7 +292,8 @@ class Prepared:
             for column, codes in zip(self.encoder.columns, self.codes[rest].T, strict=True)
             if column not in categorical and not np.isnan(codes).all()
         }
-        return {"loss": loss, "title": title, "metric": metric, "table": self.source.name, "ranges": ranges}
+        known = {"loss": loss, "title": title, "metric": metric, "table": self.source.name, "ranges": ranges}
+        return known if self.source.pairs_within is None else {**known, "pairs_within": self.source.pairs_within}
 
     @cached_property
     def folds(self) -> tuple[StackData, tuple[Encoder, ...]]:
@@ -294,6 +315,7 @@ def prepare(source: Source, options: Options) -> Prepared:
     kept, notes = _with_labels(source)
     parts = _split(kept, options)
     check_labels(kept.labels, [repr(name) for name in kept.targets])
+    _check_pairs(kept)
     notes += _notes_on_equal_labels(kept, parts, options.metric)
     start = time.monotonic()
     encoder = Encoder.infer(kept.features)
@@ -316,9 +338,30 @@ def _split(source: Source, options: Options) -> list[Parts]:
         return ordered_folds(source.times, folds=common["folds"])
     if source.groups is not None:
         return group_folds(source.groups, **common)
+    if source.pairs is not None:  # rows that are compared stay together, several of each group
+        return group_folds(parts_of_groups(source.pairs, np.random.default_rng(options.seed)), **common)
     if options.folds is None and options.preset is None and len(source.labels) > LARGE_ROWS:
         return resampled_folds(len(source.labels), seed=options.seed, folds=LARGE_FOLDS, valid=VALIDATION_ROWS)
     return shuffled_folds(len(source.labels), **common)
+
+
+def _check_pairs(source: Source) -> None:
+    """Raise an error if there is nothing to compare within groups, or nothing but."""
+    if source.pairs is None:
+        return
+    name, sizes = source.pairs_within, np.unique(source.pairs, return_counts=True)[1]
+    if len(sizes) == 1:
+        raise InputError(
+            f"pairs_within {name!r} has the same value in all rows, so all rows are compared anyway; leave it out, or name a "
+            "column of days, persons or other groups"
+        )
+    by_group = pd.DataFrame(source.labels).groupby(source.pairs)
+    if not (by_group.max() > by_group.min()).to_numpy().any():
+        reason = "occurs in one row only" if sizes.max() == 1 else "has rows of one label only"
+        raise InputError(
+            f"every value of pairs_within {name!r} {reason}, so there is nothing to compare; name a column whose values repeat, "
+            "such as a day or a person, or leave it out"
+        )
 
 
 def _with_labels(source: Source) -> tuple[Source, list[str]]:
@@ -330,9 +373,9 @@ def _with_labels(source: Source) -> tuple[Source, list[str]]:
         notes.append(f"{len(missing) - len(kept)} of {len(missing)} rows have no label and were left out.")
     if missing[kept].any():
         notes.append(f"{int(missing[kept].sum())} of {missing[kept].size} labels are missing; training and metrics leave them out.")
-    groups, times = (None if values is None else values[kept] for values in (source.groups, source.times))
+    rows = {name: values[kept] for name in ("groups", "times", "pairs") if (values := getattr(source, name)) is not None}
     features = source.features.iloc[kept].reset_index(drop=True)
-    return replace(source, features=features, labels=source.labels[kept], groups=groups, times=times), notes
+    return replace(source, features=features, labels=source.labels[kept], **rows), notes
 
 
 def _notes_on_equal_labels(source: Source, parts: list[Parts], metric: str) -> list[str]:

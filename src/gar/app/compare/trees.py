@@ -17,7 +17,7 @@ from gar import __version__
 from gar.app.compare.families import Finished, LeftOut, method_title
 from gar.app.compare.grids import Trial, Winners, compare_grids
 from gar.app.compare.options import Options
-from gar.app.compare.plan import Plan
+from gar.app.compare.plan import Estimate, Plan
 from gar.app.compare.source import Prepared
 from gar.app.models.trees import TargetModel, TreeModel
 from gar.boosting.library import Round, RoundSettings, TreeLibrary, leaf_rows, tree_library
@@ -92,7 +92,7 @@ class BoostedTrees:
         self.name, self._library = name, tree_library(name)
         _ = self._library.module  # an error says how to install it
 
-    def measure(self, losses: Sequence[str], prepared: Prepared, options: Options, context: RunContext) -> Mapping[str, float]:
+    def measure(self, losses: Sequence[str], prepared: Prepared, options: Options, context: RunContext) -> Mapping[str, Estimate]:
         """Train a few rounds of one model with each loss, and return the seconds that its grid would take on one core."""
         data = with_fewer_rows(prepared.folds[0], _PILOT_ROWS, _PILOT_ROWS, seed=0)
         scale = max(1.0, prepared.train_rows / _PILOT_ROWS) * _USUAL_ROUNDS / _PILOT_ROUNDS
@@ -101,7 +101,7 @@ class BoostedTrees:
             models, settings = self._grid(loss, prepared, options), TreeSearchSettings(loss=loss, monitor=options.metric)
             start = time.monotonic()
             fit(0, to_shared(data), models.take(np.array([0])), (self._library, replace(settings, rounds=_PILOT_ROUNDS)))
-            found[loss] = (time.monotonic() - start) * scale * len(models)
+            found[loss] = Estimate((time.monotonic() - start) * scale * len(models))
         return found
 
     def compare(
@@ -113,9 +113,8 @@ class BoostedTrees:
         settings, title = TreeSearchSettings(loss=loss, monitor=options.metric), method_title(loss, self.name)
         data, models = prepared.folds[0], self._grid(loss, prepared, options)
         labelled = context.labelled(f"{prepared.source.name}: {title:<16}")
-        with context.stopwatch(tree_key(data, self._library, settings)) as watch:
-            history, is_complete = search_trees(data, models, self._library, settings, context=labelled)
-            return cut_trial(Trial(loss, self.name, title, models, history, watch.seconds), is_complete)
+        history, is_complete = search_trees(data, models, self._library, settings, context=labelled)
+        return cut_trial(Trial(loss, self.name, title, models, history, float(history.seconds.sum())), is_complete)
 
     @staticmethod
     def _grid(loss: str, prepared: Prepared, options: Options) -> TreeGrid:
@@ -180,17 +179,21 @@ class RoundHistory:
     """0 for a model that could not be trained at all, -1 for others, ``(G,)``."""
     reasons: np.ndarray
     """Why these could not be trained, and empty text for others, ``(G,)``."""
+    seconds: np.ndarray
+    """How long each of them took, ``(G,)``. A record keeps it, so that interrupted work does not count."""
 
     @staticmethod
     def empty(models: Models, rounds: int) -> "RoundHistory":
         """Return a history to fill in."""
         metrics = np.full((len(models), rounds, len(SPLITS), len(METRICS)), np.nan)
-        return RoundHistory(metrics, models.fold, np.full(len(models), -1), np.full(len(models), "", dtype=object))
+        reasons = np.full(len(models), "", dtype=object)
+        return RoundHistory(metrics, models.fold, np.full(len(models), -1), reasons, np.zeros(len(models)))
 
     @staticmethod
-    def of_model(model: Models, metrics: np.ndarray, reason: str) -> "RoundHistory":
+    def of_model(model: Models, metrics: np.ndarray, reason: str, seconds: float) -> "RoundHistory":
         """Return the history of one model with its ``(rounds, splits, metrics)``; without any rounds, it failed for this reason."""
-        return RoundHistory(metrics[None], model.fold, np.array([-1 if len(metrics) else 0]), np.array([reason], dtype=object))
+        failed, reasons = np.array([-1 if len(metrics) else 0]), np.array([reason], dtype=object)
+        return RoundHistory(metrics[None], model.fold, failed, reasons, np.array([seconds]))
 
     def __len__(self) -> int:
         return len(self.metrics)
@@ -206,12 +209,13 @@ class RoundHistory:
 
     def take(self, indices: np.ndarray) -> "RoundHistory":
         """Return the history of the models at these indices."""
-        return RoundHistory(self.metrics[indices], self.fold[indices], self.failed_epoch[indices], self.reasons[indices])
+        columns = (self.metrics, self.fold, self.failed_epoch, self.reasons, self.seconds)
+        return RoundHistory(*(column[indices] for column in columns))
 
     def put(self, indices: np.ndarray, part: "RoundHistory") -> None:
         """Enter the history of the models at these indices, which may have fewer rounds."""
         self.metrics[indices, : part.metrics.shape[1]] = part.metrics
-        self.failed_epoch[indices], self.reasons[indices] = part.failed_epoch, part.reasons
+        self.failed_epoch[indices], self.reasons[indices], self.seconds[indices] = part.failed_epoch, part.reasons, part.seconds
 
 
 class TreeRecords:
@@ -227,19 +231,19 @@ class TreeRecords:
         for path, arrays in self._files.read():
             try:
                 model = TreeGrid(**{name.removeprefix("model."): arrays[name] for name in arrays if name.startswith("model.")})
-                metrics, reason = arrays["metrics"], str(arrays["reason"])
+                metrics, reason, seconds = arrays["metrics"], str(arrays["reason"]), float(arrays["seconds"])
             except (KeyError, TypeError, ValueError) as error:
-                put_aside(path, f"its model, metrics or reason cannot be read: {error}")
+                put_aside(path, f"its model, metrics, reason or seconds cannot be read: {error}")
                 continue
             if metrics.ndim != 3 or len(metrics) > self._rounds or metrics.shape[1:] != (len(SPLITS), len(METRICS)):
                 put_aside(path, "its metrics are of the wrong shape")
             else:
-                yield model.identities(), RoundHistory.of_model(model, metrics, reason)
+                yield model.identities(), RoundHistory.of_model(model, metrics, reason, seconds)
 
     def write(self, models: TreeGrid, history: RoundHistory) -> None:
         """Record the history of a single model."""
         columns = {f"model.{name}": column for name, column in models.columns().items()}
-        values = {"metrics": history.metrics[0], "reason": np.array(history.reasons[0])}
+        values = {"metrics": history.metrics[0], "reason": np.array(history.reasons[0]), "seconds": history.seconds[0]}
         self._files.write(fingerprint((self._key, models.identities()))[:NAME_DIGITS], columns | values)
 
 
@@ -261,6 +265,7 @@ def fit(number: int, shared: SharedData, models: TreeGrid, job: tuple[TreeLibrar
     library, settings = job
     sign, valid, metric = METRICS[settings.monitor].sign, SPLITS.index("valid"), METRICS[settings.monitor].index
     values: list[np.ndarray] = []
+    start = time.monotonic()
     best, best_round, reason = -np.inf, 0, ""
     try:
         with library.translate_errors():
@@ -272,7 +277,8 @@ def fit(number: int, shared: SharedData, models: TreeGrid, job: tuple[TreeLibrar
                     break
     except InputError as error:  # such as constant labels, of which GAR has no gradient
         reason = "" if values else str(error)
-    return number, RoundHistory.of_model(models, np.array(values).reshape(-1, len(SPLITS), len(METRICS)), reason)
+    metrics = np.array(values).reshape(-1, len(SPLITS), len(METRICS))
+    return number, RoundHistory.of_model(models, metrics, reason, time.monotonic() - start)
 
 
 def _scores_by_round(data: StackData, models: TreeGrid, library: TreeLibrary, settings: TreeSearchSettings) -> Iterator[np.ndarray]:

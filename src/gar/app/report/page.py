@@ -18,17 +18,8 @@ from gar.app.report.formatting import NOTHING, number, printable, short
 from gar.app.report.prediction_plots import against_truth, residuals
 from gar.app.report.results import Method, Problem, Results
 from gar.app.report.score_plots import components, fits, fold_scores, learning, sensitivity
-from gar.app.report.summary import (
-    INTEREST,
-    gain_table,
-    headline,
-    next_step,
-    overview,
-    saved_text,
-    score_table,
-    setting_text,
-    verdict,
-)
+from gar.app.report.score_tables import gain_table, overview, score_table, target_table, within_table
+from gar.app.report.summary import INTEREST, headline, metric_title, next_step, saved_text, setting_text, verdict
 from gar.app.report.svg import panel_svg
 from gar.errors import InputError
 from gar.files import write_whole
@@ -173,7 +164,10 @@ def _caption(problem: Problem) -> str:
     """Return what the numbers of the table of scores are."""
     text = f"Mean (standard deviation) over {'seeds' if problem.truth else 'folds'}; the star marks the best mean."
     if any(method.ensemble for method in problem.methods):
-        text += f" The {METRICS[problem.selected_by].title} of the mean is that of all folds' models together, as they are saved."
+        title = metric_title(problem, problem.selected_by)
+        text += f" The {title} of the mean is that of all folds' models together, as they are saved."
+    if problem.pairs_within is not None:
+        text += f" Pearson and Spearman are means over groups of {printable(problem.pairs_within)}; other metrics are of all rows."
     if problem.references:
         text += " The constant and the linear model below are what every method should beat; they take no part in the ranking."
     return f"{text} Click a heading to sort."
@@ -192,6 +186,8 @@ def _section(number: int, problem: Problem, groups: Groups) -> dict[str, Any]:
         "next_step": next_step(problem),
         "caption": _caption(problem),
         "scores": score_table(problem),
+        "within": within_table(problem),
+        "targets": target_table(problem),
         "gains": gain_table(problem),
         "groups": groups,
         "legends": legends,

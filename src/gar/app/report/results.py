@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, ConfigDict, PlainSerializer, TypeAdapter, 
 from gar.errors import InputError
 from gar.registry import METRICS, NETWORKS
 
-FORMAT = 3
+FORMAT = 4
 _INFINITIES = {"Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -111,6 +111,10 @@ class Method(_ResultPart):
     """Test score of every fold's model, by metric. With the paper's preset, and for trees, each metric selects its own winners."""
     ensemble: Mapping[str, Number] = field(default_factory=dict)
     """Test score of the mean prediction of all folds' models, by metric: how good the model is if it is saved."""
+    by_target: Sequence[Mapping[str, Number]] = ()
+    """With several targets: the test scores of the mean prediction for each of them, in its own unit."""
+    within: Mapping[str, Number] = field(default_factory=dict)
+    """With pairs within groups: metrics of agreement of the mean prediction within these, and ``pearson_of_all_rows``."""
     chosen: Sequence[Choice] = ()
     """The winners by the problem's selection metric, which are saved and drawn."""
     learning: Mapping[str, Sequence[Number]] = field(default_factory=dict)
@@ -172,6 +176,8 @@ class Problem(_ResultPart):
     estimated_seconds: Number | None = None
     """How long it would take from the plan to the report, by the plan."""
     truth: Truth | None = None
+    pairs_within: str | None = None
+    """The column within whose values rows were compared; Pearson and Spearman are then means over these groups."""
     saved: str | None = None
     """The method whose winners were saved as a model, if any."""
 

@@ -9,7 +9,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 from gar.app.report.drawing import MUTED, Panel, Plot, View, evenly, few_ticks, label, line, point_beyond, points
 from gar.app.report.formatting import decimals, number, printable, short
 from gar.app.report.results import Curve, Method, Truth
-from gar.app.report.summary import INTEREST, method_of_interest, metrics_of, ranking, score
+from gar.app.report.summary import INTEREST, method_of_interest, metric_title, metrics_of, ranking, score
 from gar.registry import FAMILIES, METRICS, NETWORKS
 
 COMPONENTS = {"mae": "Mean absolute error", "diff": "Variance of errors", "diffnorm": "One minus correlation"}
@@ -26,7 +26,7 @@ def fold_scores(view: View) -> Iterator[Plot]:
 
 
 def _score_panel(view: View, metric: str) -> Panel:
-    title, direction, order = METRICS[metric].title, _direction(metric), ranking(view.methods, metric)
+    title, direction, order = metric_title(view.problem, metric), _direction(metric), ranking(view.methods, metric)
     parts = [f"{printable(one.title)} {short(score(one, metric).mean)} (sd {short(score(one, metric).sd)})" for one in order]
 
     def draw(axes: Axes) -> None:
@@ -210,7 +210,7 @@ def _by_value(method: Method, metric: str) -> tuple[list[str], np.ndarray, np.nd
 def _parameter_panel(view: View, method: Method, metric: str) -> Panel:
     values, means, sds = _by_value(method, metric)
     rivals = [(other, score(other, metric).mean) for other in view.methods if other is not method]
-    of = f"test {METRICS[metric].title}"
+    of = f"test {metric_title(view.problem, metric)}"
     alt = f"Mean {of} of {printable(method.title)} by {method.parameter}: "
     alt += ", ".join(f"{value}: {short(mean)}" for value, mean in zip(values, means, strict=True)) + ". Rivals, tuned: "
     alt += ", ".join(f"{printable(other.title)} {short(mean)}" for other, mean in rivals) + "."

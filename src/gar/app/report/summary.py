@@ -1,18 +1,21 @@
-"""Findings of a comparison: means, rankings, gains with p-values, one honest sentence, and the tables of the page."""
+"""Findings of a comparison: means, rankings, gains with p-values, and one honest sentence."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from gar.app.report.formatting import NO_BREAK, NOTHING, decimals, number, percent, printable, probability
+from gar.app.report.formatting import NO_BREAK, decimals, number, printable, probability
 from gar.app.report.results import Method, ParameterScore, Problem, Results
 from gar.registry import BASELINE, LOSSES, METHOD_OF_INTEREST, METRICS
 from gar.statistics import Comparison, compare_scores
 
 INTEREST = LOSSES[METHOD_OF_INTEREST].title
+
+WITHIN = ("pearson", "spearman")
+"""Metrics that are means over groups, if rows are compared within these."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,12 @@ def score(method: Method | ParameterScore, metric: str) -> MeanScore:
     values = np.asarray(method.scores.get(metric, ()), dtype=np.float64)
     values = values[np.isfinite(values)]
     return MeanScore(float(values.mean()), float(values.std())) if len(values) else MeanScore(math.nan, math.nan)
+
+
+def metric_title(problem: Problem, metric: str) -> str:
+    """Return the title of a metric, which says within which groups it is taken, if it is."""
+    is_within = problem.pairs_within is not None and metric in WITHIN
+    return f"{METRICS[metric].title} within {printable(problem.pairs_within or '', 24)}" if is_within else METRICS[metric].title
 
 
 def score_texts(problem: Problem, method: Method, metric: str) -> tuple[str, str]:
@@ -91,11 +100,13 @@ def headline(results: Results) -> str:
     for problem in results.problems:
         found.setdefault(_outcome(problem), []).append(_in_short(problem))
     parts = [f"{_OUTCOMES[outcome]} {', '.join(found[outcome])}" for outcome in _OUTCOMES if outcome in found]
-    return "; ".join(parts) + "."
+    text = "; ".join(parts) + "."
+    return text[0].upper() + text[1:]
 
 
 _OUTCOMES = {
     "clear": f"{INTEREST} is clearly best on",
+    "ahead": f"{INTEREST} is ahead, but chance may explain it, on",
     "near": "no clear winner on",
     "lost": f"{INTEREST} is not best on",
     "linear": "no loss beats a linear model on",
@@ -114,14 +125,17 @@ def _outcome(problem: Problem) -> str:
     if method not in order or rival is None:
         return "open"
     if not compare_methods(problem, problem.selected_by, rival).is_clear:
-        return "near"
+        return "ahead" if order[0].loss == METHOD_OF_INTEREST else "near"
     return "clear" if order[0].loss == METHOD_OF_INTEREST else "lost"
 
 
 def _in_short(problem: Problem) -> str:
     """Return the problem with the scores of the two methods that matter, such as 'Sine (GAR 0.04, MAE 0.35)'."""
-    method, rival = method_of_interest(problem), best_rival(problem, problem.selected_by)
-    shown = [one for one in ranking(problem.methods, problem.selected_by) if one in (method, rival)]
+    order, unbeaten = ranking(problem.methods, problem.selected_by), unbeaten_reference(problem)
+    if unbeaten is not None:
+        shown = [unbeaten, order[0]]
+    else:
+        shown = [one for one in order if one in (method_of_interest(problem), best_rival(problem, problem.selected_by))]
     scores = ", ".join(f"{printable(one.title)} {_mean_text(problem, one)}" for one in shown)
     return f"{printable(problem.title)} ({scores})" if scores else printable(problem.title)
 
@@ -130,7 +144,7 @@ def verdict(problem: Problem) -> str:
     """Return the finding on one problem in one or two short sentences, by its selection metric."""
     order, method = ranking(problem.methods, problem.selected_by), method_of_interest(problem)
     rival, table = best_rival(problem, problem.selected_by), printable(problem.title)
-    of = f"test {METRICS[problem.selected_by].title}"
+    of = f"test {metric_title(problem, problem.selected_by)}"
     if not order:
         return f"No method has a {of} on {table}."
     best = f"{printable(order[0].title)} has the {_extreme(problem)} {of}, {_mean_text(problem, order[0])}"
@@ -182,18 +196,19 @@ def _p_text(one: Comparison) -> str:
 
 
 RIDGE = "ridge"
-_LEARNED = 1.0
-"""Percent by which the best method must be better than a constant, so that anything was learned."""
+_LEARNED = 0.01
+"""By how much the best method must be better than a constant, so that anything was learned: a correlation or R2 by this much,
+an error by this share."""
 
 
 def unbeaten_reference(problem: Problem) -> Method | None:
     """Return the constant or the linear model that no method beats, the constant first; None if all are beaten."""
     order = ranking(problem.methods, problem.selected_by)
-    for reference in problem.references:
+    for reference in problem.references if order else ():
         metric = problem.selected_by if math.isfinite(score(reference, problem.selected_by).mean) else "mae"
-        if order and not compare_methods(problem, metric, reference, order[0]).gain > (
-            0.0 if reference.loss == RIDGE else _LEARNED
-        ):
+        mine, theirs = score(order[0], metric).mean, score(reference, metric).mean
+        least = 0.0 if reference.loss == RIDGE else _LEARNED * (1.0 if METRICS[metric].larger_is_better else theirs)
+        if not METRICS[metric].sign * (mine - theirs) > least:
             return reference
     return None
 
@@ -212,7 +227,9 @@ def saved_text(problem: Problem) -> str:
     if method is None:
         return ""
     scores = [
-        f"{METRICS[name].title}{NO_BREAK}{_ensemble_text(problem, method, name)}" for name in METRICS if name in method.ensemble
+        f"{metric_title(problem, name)}{NO_BREAK}{ensemble_text(problem, method, name)}"
+        for name in METRICS
+        if name in method.ensemble
     ]
     reached = f" On the test rows it has {', '.join(scores)}." if scores else ""
     folds = len(method.scores.get(problem.selected_by, ()))
@@ -220,7 +237,7 @@ def saved_text(problem: Problem) -> str:
     return f"Saved is {printable(method.title)}{mean}: it was best on validation rows, and test rows play no part in that.{reached}"
 
 
-def _ensemble_text(problem: Problem, method: Method, metric: str) -> str:
+def ensemble_text(problem: Problem, method: Method, metric: str) -> str:
     digits = 3 if METRICS[metric].larger_is_better else decimals(score(one, metric).mean for one in problem.methods)
     return number(method.ensemble[metric], digits)
 
@@ -230,141 +247,11 @@ def next_step(problem: Problem) -> str:
     outcome = _outcome(problem)
     if problem.warnings:
         return "First look at the warnings."
-    if outcome == "near" and problem.truth is None:
+    if outcome in ("ahead", "near") and problem.truth is None:
         return "More rows decide it better; a longer run (--full) or other losses may help, too."
     if outcome in ("nothing", "linear"):
         return "Look for columns that say more about the target, or use the simpler model."
     return ""
-
-
-@dataclass(frozen=True)
-class Heading:
-    """The head of a column, with its order after a first click (the likely best on top), and its order as the table stands."""
-
-    title: str
-    first: str = "ascending"
-    order: str = "none"
-
-
-@dataclass(frozen=True)
-class TableCell:
-    """The text of a cell, the value that sorts it, small text beside it, and its CSS class."""
-
-    text: str
-    value: str = ""
-    detail: str = ""
-    mark: str = ""
-
-
-@dataclass(frozen=True)
-class SortableTable:
-    """Headings, of which the first belongs to the methods, and a row of cells for every method."""
-
-    headings: Sequence[Heading]
-    rows: Sequence[tuple[Method, Sequence[TableCell]]]
-
-
-def score_table(problem: Problem) -> SortableTable:
-    """Return mean and standard deviation of every method by every metric, the best first by the selection metric."""
-    metrics, order = metrics_of(problem), ranking(problem.methods, problem.selected_by)
-    order += [method for method in problem.methods if method not in order]
-    headings = [Heading("Method")]
-    for metric in metrics:
-        first = "descending" if METRICS[metric].larger_is_better else "ascending"
-        headings.append(Heading(METRICS[metric].title, first, first if metric == problem.selected_by else "none"))
-    if has_ensembles := any(method.ensemble for method in order):
-        first = "descending" if METRICS[problem.selected_by].larger_is_better else "ascending"
-        headings.append(Heading(f"{METRICS[problem.selected_by].title} of the mean", first))
-    order += problem.references
-    rows = []
-    for method in order:
-        cells = [_score_cell(problem, method, metric) for metric in metrics]
-        cells += [_ensemble_cell(problem, method)] if has_ensembles else []
-        rows.append((method, [*cells, *_effort(method)]))
-    return SortableTable([*headings, Heading("Models"), Heading("Seconds")], rows)
-
-
-def _ensemble_cell(problem: Problem, method: Method) -> TableCell:
-    if problem.selected_by not in method.ensemble:
-        return TableCell(NOTHING)
-    value = method.ensemble[problem.selected_by]
-    mark = "saved" if method.name == problem.saved else ""
-    return TableCell(_ensemble_text(problem, method, problem.selected_by), _sortable(value), mark=mark)
-
-
-def _score_cell(problem: Problem, method: Method, metric: str) -> TableCell:
-    mean, sd = score_texts(problem, method, metric)
-    mark = "best" if method in ranking(problem.methods, metric)[:1] else ""
-    return TableCell(mean, _sortable(score(method, metric).mean), sd, mark)
-
-
-def _sortable(value: float) -> str:
-    return repr(value) if math.isfinite(value) else ""
-
-
-def _effort(method: Method) -> list[TableCell]:
-    failed = f"{method.failed} failed" if method.failed else ""
-    seconds = TableCell(number(method.seconds, 1), _sortable(method.seconds))
-    return [TableCell(f"{method.models:,}", str(method.models), failed), seconds]
-
-
-def gain_table(problem: Problem) -> SortableTable | None:
-    """Return the gain of the method of interest of every family over its rivals, with p-values; None if nothing was learned."""
-    metrics, methods = metrics_of(problem), methods_of_interest(problem)
-    if unbeaten_reference(problem) is not None:
-        return None
-    best = {metric: best_rival(problem, metric) for metric in metrics}
-    several = len(methods) > 1
-    rows = []
-    for method in methods:
-        for rival in _rivals(problem, method, [one for one in best.values() if one is not None]):
-            cells = [gain_cell(problem, name, rival, method, is_best=rival is best[name]) for name in metrics]
-            name = [TableCell(printable(method.title), printable(method.title).lower())] if several else []
-            rows.append((rival, [*name, *cells]))
-    headings = [Heading(f"{INTEREST} against"), *([Heading(f"{INTEREST} by")] if several else [])]
-    return SortableTable([*headings, *(Heading(METRICS[name].title, "descending") for name in metrics)], rows) if rows else None
-
-
-def _rivals(problem: Problem, method: Method, best: Sequence[Method]) -> list[Method]:
-    """Return the rivals of the method's own family, the baseline first, then the best of other families."""
-    order = [one for one in ranking(problem.methods, problem.selected_by) if one.loss != METHOD_OF_INTEREST]
-    own = [one for one in order if one.family == method.family]
-    return sorted(own, key=lambda one: one.loss != BASELINE) + [one for one in order if one in best and one not in own]
-
-
-_NEAR_ZERO = 0.2
-"""A correlation or R2 below this has no percentages: a small difference would be a large share of it."""
-
-
-def gain_text(problem: Problem, metric: str, rival: Method, one: Comparison, method: Method | None = None) -> str:
-    """Return a gain in percent, or for correlations near zero the difference itself."""
-    theirs, mine = score(rival, metric).mean, score(method or method_of_interest(problem) or rival, metric).mean
-    if METRICS[metric].larger_is_better and min(theirs, mine) < _NEAR_ZERO:
-        return f"{mine - theirs:+.3f}" if math.isfinite(mine - theirs) else NOTHING
-    return percent(one.gain)
-
-
-def gain_cell(problem: Problem, metric: str, rival: Method, method: Method | None = None, *, is_best: bool = False) -> TableCell:
-    """Return the gain over a rival with both p-values."""
-    one = compare_methods(problem, metric, rival, method)
-    mark = ("gain" if one.gain > 0 else "loss") if one.is_clear else "unclear"
-    tests = f"p {probability(one.p)} / {probability(one.p_corrected)}"
-    text = gain_text(problem, metric, rival, one, method)
-    return TableCell(text, _sortable(one.gain), tests, f"{mark} rival" if is_best else mark)
-
-
-def overview(results: Results) -> Iterator[dict[str, Any]]:
-    """Yield one line for every problem: the best method, and the gains over the baseline and over the best rival."""
-    for problem in results.problems:
-        metric, order = problem.selected_by, ranking(problem.methods, problem.selected_by)
-        method = method_of_interest(problem)
-        winner = f"{printable(order[0].title)} {score_texts(problem, order[0], metric)[0]}" if order else NOTHING
-        rank = f"{order.index(method) + 1} of {len(order)}" if method in order else NOTHING
-        rivals = (
-            (baseline_of(problem, method), best_rival(problem, metric)) if unbeaten_reference(problem) is None else (None, None)
-        )
-        cells = [gain_cell(problem, metric, rival) if method and rival else TableCell(NOTHING) for rival in rivals]
-        yield {"title": printable(problem.title), "metric": METRICS[metric].title, "winner": winner, "rank": rank, "cells": cells}
 
 
 def setting_text(value: Any) -> str:

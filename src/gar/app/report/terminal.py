@@ -7,8 +7,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+import gar.app.report.score_tables as score_tables
 import gar.app.report.summary as summary
-from gar.app.report.formatting import number, printable, probability
+from gar.app.report.formatting import NOTHING, number, printable, probability
 from gar.app.report.results import Method, Problem, Results
 from gar.registry import METHOD_OF_INTEREST, METRICS
 
@@ -17,6 +18,9 @@ _NAME_WIDTH = 14
 
 _LESS_IMPORTANT = ("spearman", "rmse", "r2", "pearson")
 """Metrics that are left out first where the terminal is too narrow for all numbers."""
+
+_SHORT_TITLES = ("Pearson ↑", "Spearman ↑", "CCC ↑", "NSE ↑", "KGE ↑", "all rows")
+"""Headings of the metrics of agreement, the last of which is Pearson of all rows."""
 
 Cells = list[list[Text]]
 
@@ -33,6 +37,10 @@ def print_results(results: Results, console: Console | None = None) -> None:
         for warning in problem.warnings:
             out.print(Text(f"Warning: {printable(warning)}", style="yellow"))
         out.print(_scores(problem, out.width))
+        if problem.pairs_within is not None:
+            out.print(_within(problem))
+        if (targets := score_tables.target_table(problem)) is not None:
+            out.print(_by_target(targets))
         if (gains := _gains(problem)) is not None:
             out.print(gains)
         out.print(Text(summary.verdict(problem), style="bold"))
@@ -60,6 +68,8 @@ def _scores(problem: Problem, width: int) -> Table:
 def _score_table(problem: Problem, metrics: Sequence[str], between: str) -> tuple[Table, int]:
     """Return the table of scores, and the width that it needs."""
     title = f"{printable(problem.title)}: test rows, mean (sd) of {'seeds' if problem.truth else 'folds'}; * is best"
+    if problem.pairs_within is not None:
+        title += f"; Pearson, Spearman within {printable(problem.pairs_within, 24)}"
     best = {metric: summary.ranking(problem.methods, metric)[:1] for metric in metrics}
     headings = [f"{METRICS[metric].title} {'↑' if METRICS[metric].larger_is_better else '↓'}" for metric in metrics]
     table, needed = _table(title, "method", [*headings, "seconds"]), _NAME_WIDTH + 1
@@ -91,6 +101,27 @@ def _cell(problem: Problem, method: Method, metric: str, is_best: bool, between:
     return Text(text, style="bold green" if is_best else "", justify="right")
 
 
+def _by_target(found: score_tables.SortableTable) -> Table:
+    """Return the scores of each target, one line for each: names and numbers of many methods would not fit."""
+    best = [next((pair for pair in found.rows if pair[1][k].mark == "best"), None) for k in range(len(found.headings) - 1)]
+    own = next((cells for method, cells in found.rows if method.loss == METHOD_OF_INTEREST), None)
+    table = _table("every target, mean prediction", "score", ["best", "by", *([] if own is None else [summary.INTEREST])])
+    for index, (heading, pair) in enumerate(zip(found.headings[1:], best, strict=True)):
+        cells = (NOTHING, NOTHING) if pair is None else (pair[1][index].text, printable(pair[0].title, 16))
+        table.add_row(Text(heading.title), *cells, *([] if own is None else [own[index].text]))
+    return table
+
+
+def _within(problem: Problem) -> Table:
+    """Return metrics of agreement within groups."""
+    found = score_tables.within_table(problem)
+    assert found is not None
+    table = _table(f"within {printable(problem.pairs_within or '', 40)}, of the mean", "method", list(_SHORT_TITLES))
+    for method, cells in found.rows:
+        table.add_row(Text(printable(method.title, 24)), *(Text(f"{'*' * (cell.mark == 'best')}{cell.text}") for cell in cells))
+    return table
+
+
 def _gains(problem: Problem) -> Table | None:
     """Return the gains of GAR of each family over the baseline of its own, and over the best rival of all."""
     if summary.unbeaten_reference(problem) is not None:
@@ -105,7 +136,7 @@ def _gains(problem: Problem) -> Table | None:
             if rival is None:
                 continue
             one = summary.compare_methods(problem, metric, rival, method)
-            gain = summary.gain_text(problem, metric, rival, one, method)
+            gain = score_tables.gain_text(problem, metric, rival, one, method)
             name = f"{printable(method.title, 24)} over {prefix}{printable(rival.title, 24)}"
             table.add_row(Text(name), gain, probability(one.p), probability(one.p_corrected))
     return table if table.row_count else None
