@@ -9,26 +9,25 @@ The first trains on the tables (all without a name) and records their scores, th
 import argparse
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from sklearn.model_selection import GroupKFold, KFold
-from torch import nn
 
+from benchmarks import matrix
 from benchmarks.against.tables import frame_of
 from benchmarks.pages import write_tables
 from gar import GARRegressor
 from gar.files import write_whole
 from gar.group_metrics import within_groups
-from gar.heads import FiveHeadLoss, FiveHeads
 from gar_reproduction.data.loading import load
 
 ROOT = Path(__file__).parent.parent
 PAGE, RECORDS = ROOT / "docs" / "pairs.md", ROOT / "benchmarks" / "records" / "pairs"
-ROWS, FOLDS, NETWORKS, EPOCHS = 2000, 5, 2, 60
-FIVE_HEADS = "five heads"
+ROWS, FOLDS, NETWORKS = 2000, 5, 2
 
 METHODS: dict[str, dict[str, Any]] = {
     "MAE": {"loss": "mae"},
@@ -36,16 +35,6 @@ METHODS: dict[str, dict[str, Any]] = {
     "GAR": {},
     "GAR in groups": {},
     "GAR in groups, no levels": {"loss_options": {"components": ("diff", "diffnorm")}},
-}
-MATRIX_METHODS: dict[str, dict[str, Any]] = {
-    "MAE": {"loss": "mae"},
-    "MSE": {"loss": "mse"},
-    "GAR by columns": {},
-    "GAR by columns, each joined": {"loss_options": {"average": "losses"}},
-    "GAR by rows": {"loss_options": {"pairs": "targets"}},
-    "GAR by rows, each joined": {"loss_options": {"pairs": "targets", "average": "losses"}},
-    "GAR by both": {"loss_options": {"pairs": "both"}},
-    FIVE_HEADS: {},
 }
 
 
@@ -131,68 +120,24 @@ def _within(predicted: np.ndarray, problem: Problem, rows: np.ndarray) -> float:
     return float(within_groups(*tensors)["pearson"])
 
 
-def matrix_scores(x: np.ndarray, y: np.ndarray, method: str) -> dict[str, list[float]]:
-    """Return Pearson's correlations per column and per row of the test rows, each averaged, and MAE, of every fold."""
-    found: dict[str, list[float]] = {"column": [], "row": [], "mae": []}
-    for seed, (train, test) in enumerate(KFold(FOLDS, shuffle=True, random_state=0).split(x)):
-        if method == FIVE_HEADS:
-            predicted = np.mean([_five_heads(x, y, train, test, [seed, number]) for number in range(NETWORKS)], 0)
-        else:
-            model = GARRegressor(n_networks=NETWORKS, random_state=seed, **MATRIX_METHODS[method])
-            predicted = model.fit(x[train], y[train]).predict(x[test])
-        truth = y[test]
-        found["column"].append(_mean_pearson(predicted.T, truth.T))
-        found["row"].append(_mean_pearson(predicted, truth))
-        found["mae"].append(float(np.abs(predicted - truth).mean()))
-    return found
-
-
-def _five_heads(x: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray, seed: list[int]) -> np.ndarray:
-    """Return predictions of a network with five heads, of the size, epochs and batches that the estimator has on this table.
-
-    As there, labels are standardised, a fifth of the rows is put aside, and the epoch with the least absolute error on it counts.
-    """
-    random = np.random.default_rng(seed)
-    torch.manual_seed(int(random.integers(2**31)))
-    order = random.permutation(train)
-    valid, rows = np.split(order, [len(order) // 5])
-    features, labels = torch.tensor(x, dtype=torch.float32), torch.tensor(y, dtype=torch.float32)
-    center, scale = labels[rows].mean(0), labels[rows].std(0)
-    layers = [nn.Linear(x.shape[1], 64), nn.SiLU(), nn.Linear(64, 64), nn.SiLU(), nn.Linear(64, 64), nn.SiLU()]
-    net, loss = nn.Sequential(*layers, FiveHeads(64, y.shape[1])), FiveHeadLoss()
-    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2, weight_decay=1e-2)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, EPOCHS)
-    least, best = np.inf, np.empty(0)
-    for _ in range(EPOCHS):
-        for batch in np.array_split(random.permutation(rows), -(-len(rows) // 32)):
-            optimizer.zero_grad()
-            loss(net.train()(features[batch]), (labels[batch] - center) / scale).backward()
-            optimizer.step()
-        schedule.step()
-        with torch.no_grad():
-            predicted = center + scale * net.eval()(features).prediction
-        error = float((predicted - labels)[valid].abs().mean())
-        if error < least:
-            least, best = error, predicted[test].double().numpy()
-    return best
-
-
-def _mean_pearson(one: np.ndarray, other: np.ndarray) -> float:
-    return float(np.mean([np.corrcoef(a, b)[0, 1] for a, b in zip(one, other, strict=True)]))
-
-
 def record(name: str) -> None:
-    """Train on one table and write its record, method after method."""
+    """Train on one table and write its record, again after every method."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for method, run in _runs(name).items():
+        found[method] = run()
+        write_whole(_path(name), (json.dumps(found, indent=1) + "\n").encode())
+
+
+def _runs(name: str) -> dict[str, Callable[[], dict[str, list[float]]]]:
+    """Return what gives the scores of every method on a table."""
     if name == MATRIX:
-        data = load("gdsc")
-        found: dict[str, Any] = {method: matrix_scores(data.x, data.y, method) for method in MATRIX_METHODS}
-    else:
-        problem = TABLES[name]()
-        found = {method: scores(problem, method) for method in METHODS}
-        if problem.truth is not None:
-            truth = problem.truth
-            found["what noise leaves"] = {"within": [_within(truth[test], problem, test) for _, test in problem.folds]}
-    write_whole(_path(name), (json.dumps(found, indent=1) + "\n").encode())
+        return {method: lambda run=run: run().selected() for method, run in matrix.methods().items()}
+    problem = TABLES[name]()
+    runs: dict[str, Any] = {method: partial(scores, problem, method) for method in METHODS}
+    truth = problem.truth
+    if truth is not None:
+        runs["what noise leaves"] = lambda: {"within": [_within(truth[test], problem, test) for _, test in problem.folds]}
+    return runs
 
 
 def _path(name: str) -> Path:
