@@ -23,6 +23,7 @@ from gar.pickles import VersionWarning
 from gar.registry import LOSSES
 
 QUICK_CV: dict[str, Any] = {
+    "alphas": (0.1, 1.0, 10.0),
     "learning_rates": (1e-2, 3e-3),
     "weight_decays": (1e-3,),
     "epochs": 20,
@@ -212,6 +213,13 @@ def test_grids_may_be_single_values_and_arrays() -> None:
     assert GARRegressor("huber", loss_options={"delta": 0.5}, epochs=2).fit(x, y).predict(x).shape == (40,)
 
 
+def test_alpha_is_not_searched_unless_asked_for() -> None:
+    assert GARRegressorCV().loss_parameters == [10.0]
+    assert GARRegressorCV(preset="paper").loss_parameters == (0.1, 1.0, 10.0)
+    assert GARRegressorCV("huber").loss_parameters == LOSSES["huber"].grid
+    assert GARRegressorCV("mae").loss_parameters == ()
+
+
 def test_paper_preset() -> None:
     """Its 45 combinations, small network and unscaled labels."""
     x, y = table(60)
@@ -352,6 +360,7 @@ X, Y = table(30)
         (lambda: quick(refit="all").fit(X, Y), "refit='all' is unknown"),
         (lambda: quick(preset="icml").fit(X, Y), "preset='icml' is unknown"),
         (lambda: quick(alphas=()).fit(X, Y), "alphas is empty"),
+        (lambda: quick(alphas="best").fit(X, Y), "alphas='best'"),
         (lambda: quick(n_finalists=0).fit(X, Y), "n_finalists=0 is not a whole number of 1 or more"),
         (lambda: quick(encoding="splines").fit(X, Y), "encoding='splines' is unknown"),
         (lambda: quick(cv=31).fit(X, Y), "cv=31 folds are asked of n_samples=30 rows"),

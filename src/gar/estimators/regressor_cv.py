@@ -227,6 +227,8 @@ class GARRegressorCV(NetworkRegressor):
         check_choice(self.refit, ("mean", "best"), "refit")
         if self.preset is not None:
             check_choice(self.preset, ("paper",), "preset")
+        if isinstance(self.alphas, str):
+            check_choice(self.alphas, ("auto",), "alphas")
         for name in ("epochs", "n_finalists"):
             value = getattr(self, name)
             if not (value == "auto" or (value is None and name == "n_finalists")):
@@ -374,8 +376,7 @@ class GARRegressorCV(NetworkRegressor):
     def loss_parameters(self) -> Sequence[float]:
         """Return the values to try of the loss's parameter; none if it has no parameter."""
         values = self.alphas if self.loss == "gar" else self.parameters
-        if isinstance(values, str):
-            check_choice(values, ("auto",), "alphas")
+        if isinstance(values, str):  # "auto"
             values = (DEFAULT_ALPHA,) if self.preset is None else None
         return LOSSES[self.loss].grid if values is None else np.atleast_1d(values).tolist()
 
