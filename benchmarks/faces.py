@@ -1,12 +1,12 @@
 """Ages from real faces (UTKFace, 72 x 72): ResNet18 from scratch and linear probes, GAR beside MAE, MSE and Huber.
 
-    GAR_DATA_HOME=... python -m benchmarks.faces              # trains what has no record yet, the most important first
-    GAR_DATA_HOME=... python -m benchmarks.faces --timing     # seconds of an epoch of each loss beside MAE's
-    python -m benchmarks.faces --page                         # the tables of docs/faces.md, from the records
+    GAR_DATA_HOME=... python -m benchmarks.faces                              # trains what has no record yet
+    GAR_DATA_HOME=... python -m benchmarks.faces --images 6000 --epochs 30    # a larger study, with records of its own
 
-Runs that were stopped resume from their last epoch. Each loss has the same images, views, epochs and learning rates. Everything
-is chosen by the absolute error on the validation images; test images are only reported. The faces are for research only: they are
-unpacked into a scratch folder, and nothing that is committed holds one.
+A short pilot with MAE chooses the learning rate of all losses. Then all are trained with one seed, then with the next, at last the
+probes; a run that was stopped resumes from its last epoch. All losses have the same images, views, epochs and batches. Everything
+is chosen by the absolute error on the validation images; test images are only reported. The faces are for research only: they
+are unpacked into a scratch folder, and nothing that is committed holds one.
 """
 
 import argparse
@@ -17,8 +17,9 @@ import shutil
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,107 +28,117 @@ import torch
 
 from gar.errors import InputError
 from gar.files import write_whole
-from gar.registry import LOSSES
+from gar.registry import METRICS
 from gar.vision import ImageSettings, ImageTable, Machine, image_features, linear_probe, read_images, train_images
-from gar.vision.probe import Probe
 
 RECORDS = Path(__file__).parent / "records" / "faces"
 ARCHIVE = Path("utkface", "utkface72.tar.gz")
-ROWS = {"train": 6000, "val": 1000, "test": 2000}
-"""Images of each split, the first ones in a random order of the table; None is all of them."""
-SHARED = ImageSettings(loss="mae", epochs=16, batch_size=64, size=48, augmentation="light")
+IMAGES, EPOCHS, VAL, TEST = 4000, 14, 1000, 2000
+"""Training images and epochs of the study, validation and test images."""
+SHARED = ImageSettings(loss="mae", batch_size=64, size=48, augmentation="light")
 MACHINE = Machine(accelerator="cpu", workers=0, precision="bf16-mixed")
-METHODS: tuple[tuple[str, float | None], ...] = (
-    *((("mae", None), ("gar", 1.0), ("mse", None), ("huber", None))),
-    *((("gar", 0.1), ("gar", 10.0))),
-)
+METHODS = (("mae", None), ("gar", 1.0), ("mse", None), ("huber", None), ("gar", 0.1), ("gar", 10.0))
 """Losses and their parameters, the most important first."""
-RATES, SEEDS = (0.03, 0.1), (1, 2)
-ENCODER = replace(SHARED, loss="rnc", parameter=2.0, learning_rate=0.1, views=2, seed=1)
+SEEDS = (1, 2)
+PILOT_EPOCHS, PILOT_RATES = 4, (0.01, 0.03, 0.1)
 PROBED = ("mae", "mse", "huber", "gar")
+PARTS = (("val", "valid"), ("test", "test"))
+"""Splits as records and as probes name them."""
 
 
-def faces(folder: Path) -> ImageTable:
-    """Return the images of the experiment, unpacked below a scratch folder."""
+def faces(folder: Path, images: int) -> ImageTable:
+    """Return the first images of each split in a random order of the table, unpacked below a scratch folder."""
     if not (folder / "utkface.csv").is_file():
         archive = Path(os.environ.get("GAR_DATA_HOME", ".")) / ARCHIVE
         if not archive.is_file():
-            raise InputError(f"{archive} is not there; GAR_DATA_HOME names the folder that holds {ARCHIVE}")
+            raise InputError(f"{archive} is not there; GAR_DATA_HOME must name the folder that holds {ARCHIVE}")
         with tarfile.open(archive) as packed:
             packed.extractall(folder, filter="data")
     table = read_images(folder / "utkface.csv", target="age")
     order = np.random.default_rng(0).permutation(len(table.paths))
-    rows = np.concatenate([order[table.splits[order] == split][:count] for split, count in ROWS.items()])
+    counts = {"train": images, "val": VAL, "test": TEST}
+    rows = np.concatenate([order[table.splits[order] == split][:count] for split, count in counts.items()])
     paths = tuple(table.paths[row] for row in rows)
     return ImageTable(root=table.root, paths=paths, targets=table.targets[rows], splits=table.splits[rows])
 
 
-def runs() -> Iterator[ImageSettings]:
-    """Yield what to train next: every loss with the first learning rate, then with the others, then the best with more seeds."""
-    for rate in RATES:
-        for loss, parameter in METHODS:
-            yield replace(SHARED, loss=loss, parameter=parameter, learning_rate=rate, seed=SEEDS[0])
-    for seed in SEEDS[1:]:
-        for loss, parameter in METHODS:
-            tried = [one for one in read() if (one["loss"], one["parameter"], one["seed"]) == (loss, parameter, SEEDS[0])]
-            best = min(tried, key=lambda one: one["val"]["mae"])
-            yield replace(SHARED, loss=loss, parameter=parameter, learning_rate=best["learning_rate"], seed=seed)
+def pilot() -> list[ImageSettings]:
+    """Return the runs of the pilot, MAE with each learning rate."""
+    return [replace(SHARED, epochs=PILOT_EPOCHS, learning_rate=rate, seed=SEEDS[0]) for rate in PILOT_RATES]
 
 
-def train(table: ImageTable, settings: ImageSettings, folder: Path) -> None:
-    """Train one network and write its record; its checkpoints are deleted afterwards."""
-    run = folder / settings.name
+def regressors(epochs: int, rate: float) -> list[ImageSettings]:
+    """Return the runs from scratch: all losses with one seed, then with the next."""
+    runs = [(seed, *method) for seed in SEEDS for method in METHODS]
+    shared = replace(SHARED, epochs=epochs, learning_rate=rate)
+    return [replace(shared, loss=loss, parameter=parameter, seed=seed) for seed, loss, parameter in runs]
+
+
+def encoder(epochs: int, rate: float) -> ImageSettings:
+    """Return the run that trains the encoder of the probes."""
+    return replace(SHARED, loss="rnc", parameter=2.0, views=2, epochs=epochs, learning_rate=rate, seed=SEEDS[0])
+
+
+def train(table: ImageTable, settings: ImageSettings, run: Path) -> dict[str, Any]:
+    """Train one network and return its record; its checkpoints are deleted."""
     result = train_images(table, settings, run, machine=MACHINE)
     with (run / "history.csv").open() as file:
-        curve = [round(float(row["val_mae"]), 4) for row in csv.DictReader(file)]
-    kept = {name: result["settings"][name] for name in ("loss", "parameter", "learning_rate", "seed")}
-    scores = {name: result[name] for name in ("best_epoch", "val", "test")}
-    write_record(settings.name, {**kept, **scores, "val_mae": curve})
+        curve = [float(row["val_mae"]) for row in csv.DictReader(file)]
     shutil.rmtree(run)
+    return {**result, "curve": curve}
 
 
-def probe(table: ImageTable, folder: Path) -> None:
-    """Train the encoder by Rank-N-Contrast, and linear regressors on its features, the paper's grid of each loss as one stack."""
-    run = folder / ENCODER.name
-    train_images(table, ENCODER, run, machine=MACHINE)
-    parts = image_features(table, run / "last.ckpt", size=ENCODER.size)
-    for loss in PROBED:
-        found = linear_probe(*parts.values(), loss=loss, records=folder / "probes")
-        write_record(f"probe-{loss}", {"loss": loss, **_winner(found)})
-
-
-def _winner(found: Probe) -> dict[str, Any]:
-    """Return the chosen configuration of a probe, and the scores of all its seeds."""
-    scores = {
-        name: {metric: found.best.scores(split, metric).tolist() for metric in ("mae",)}
-        for name, split in (("val", "valid"), ("test", "test"))
-    }
+def probe(table: ImageTable, settings: ImageSettings, loss: str, out: Path) -> dict[str, Any]:
+    """Train linear regressors on an encoder's features, all configurations and seeds as one stack, and return their record."""
+    train_images(table, settings, out / settings.name, machine=MACHINE)
+    parts = image_features(table, out / settings.name / "last.ckpt", size=settings.size)
+    best = (found := linear_probe(*parts.values(), loss=loss, records=out / "probes")).best
+    scores = {split: {metric: [best.mean(name, metric), best.std(name, metric)] for metric in METRICS} for split, name in PARTS}
     chosen = {name: getattr(found, name) for name in ("parameter", "learning_rate", "weight_decay")}
-    return {**chosen, **scores}
+    return {"loss": loss, **chosen, **scores}
 
 
-def write_record(name: str, content: dict[str, Any]) -> None:
-    RECORDS.mkdir(parents=True, exist_ok=True)
-    write_whole(RECORDS / f"{name}.json", (json.dumps(content, indent=1) + "\n").encode())
+def study(images: int, epochs: int, scratch: Path) -> None:
+    """Train everything of a study that has no record yet, and write its records."""
+    table, out = faces(scratch, images), scratch / f"runs-{images}-{epochs}"
+    for one in pilot():
+        record(folder(images, PILOT_EPOCHS) / f"{one.name}.json", partial(train, table, one, out / f"pilot-{one.name}"))
+    rate = min(read(images, PILOT_EPOCHS), key=lambda one: one["val"]["mae"])["settings"]["learning_rate"]
+    for one in regressors(epochs, rate):
+        record(folder(images, epochs) / f"{one.name}.json", partial(train, table, one, out / one.name))
+    for loss in PROBED:
+        record(folder(images, epochs) / f"probe-{loss}.json", partial(probe, table, encoder(epochs, rate), loss, out))
 
 
-def read(prefix: str = "") -> list[dict[str, Any]]:
-    """Return the records of runs from scratch, or of those that begin with a prefix."""
-    return [json.loads(path.read_text()) for path in sorted(RECORDS.glob("*-seed*.json"))]
+def record(path: Path, job: Callable[[], dict[str, Any]]) -> None:
+    """Do a job and write its record, if there is none."""
+    if path.is_file():
+        return
+    start = time.perf_counter()
+    content = json.dumps(job(), indent=1) + "\n"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, content.encode())
+    print(f"{path.parent.name}/{path.stem}: {time.perf_counter() - start:.0f} s", flush=True)
+
+
+def folder(images: int, epochs: int) -> Path:
+    """Return the folder of a study's records."""
+    return RECORDS / f"{images}-images-{epochs}-epochs"
+
+
+def read(images: int, epochs: int, pattern: str = "*-seed*") -> list[dict[str, Any]]:
+    """Return the records of a study: its runs from scratch, or others."""
+    return [json.loads(path.read_text()) for path in sorted(folder(images, epochs).glob(f"{pattern}.json"))]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path(tempfile.gettempdir()) / "gar-faces", help="scratch folder of faces and runs")
+    parser.add_argument("--images", type=int, default=IMAGES, help="training images")
+    parser.add_argument("--epochs", type=int, default=EPOCHS)
+    parser.add_argument("--scratch", type=Path, default=Path(tempfile.gettempdir()) / "gar-faces", help="folder of faces and runs")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    table = faces(arguments.out)
-    for settings in runs():
-        if not (RECORDS / f"{settings.name}.json").is_file():
-            start = time.perf_counter()
-            train(table, settings, arguments.out / "runs")
-            print(f"{settings.name}: {time.perf_counter() - start:.0f} s", flush=True)
-    probe(table, arguments.out / "runs")
+    study(arguments.images, arguments.epochs, arguments.scratch)
 
 
 if __name__ == "__main__":

@@ -66,9 +66,7 @@ def test_processes_share_a_batch(table: ImageTable, world: int) -> None:
 
 
 @pytest.mark.parametrize("cache_bytes", [0, 7 * 32 * 32 * 3, 2**20])
-def test_images_are_decoded_once_as_far_as_they_fit(
-    table: ImageTable, cache_bytes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_images_are_decoded_once_as_far_as_they_fit(table: ImageTable, cache_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The views are the same with a cache of any size."""
     (expected,) = epoch_of(training_batches(table, size=16, batch_size=42, seed=1), 1)
     decoded: list[Path] = []

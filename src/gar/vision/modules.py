@@ -26,10 +26,10 @@ class Head(nn.Linear):
         self.register_buffer("mean", torch.tensor(0.0))
         self.register_buffer("deviation", torch.tensor(1.0))
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Return scaled predictions in the precision of the weights, also under autocast: half a precision would round ages."""
-        with torch.autocast(input.device.type, enabled=False):
-            return super().forward(input.to(self.weight.dtype))
+    def forward(self, features: Tensor) -> Tensor:
+        """Return scaled predictions in the precision of the weights, also under autocast: half precision would round them."""
+        with torch.autocast(features.device.type, enabled=False):
+            return super().forward(features.to(self.weight.dtype))
 
     def scale_to(self, targets: np.ndarray) -> None:
         """Standardise with mean and deviation of training targets; if they are constant, the deviation stays 1."""

@@ -78,7 +78,14 @@ class Samples(Dataset[ImageBatch]):
     """Images of one split, indexed by ``(epoch, row)``; each is decoded once, as long as the decoded ones fit into the cache."""
 
     def __init__(
-        self, files: Sequence[Path], targets: np.ndarray, transform: Transform, *, views: int = 1, seed: int = 0, cache_bytes: int = 0
+        self,
+        files: Sequence[Path],
+        targets: np.ndarray,
+        transform: Transform,
+        *,
+        views: int = 1,
+        seed: int = 0,
+        cache_bytes: int = 0,
     ) -> None:
         self._files, self._targets, self._transform = files, torch.as_tensor(targets, dtype=torch.float32), transform
         self._views, self._seed = views, seed

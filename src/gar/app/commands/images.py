@@ -205,7 +205,8 @@ def run_training(table: "ImageTable", grids: Grids, *, standardise: bool, given:
 def _runs(grids: Grids, standardise: bool, given: dict[str, Any]) -> list["ImageSettings"]:
     from gar.vision import ImageSettings
 
-    shared = {name: given[name] for name in ("epochs", "batch_size", "size", "views", "augmentation")} | {"standardise": standardise}
+    names = ("epochs", "batch_size", "size", "views", "augmentation")
+    shared = {name: given[name] for name in names} | {"standardise": standardise}
     return [
         ImageSettings(loss=loss, parameter=parameter, learning_rate=rate, weight_decay=decay, seed=seed, **shared)
         for loss, grid in grids.items()
