@@ -3,10 +3,10 @@
     GAR_DATA_HOME=... python -m benchmarks.faces                              # trains what has no record yet
     GAR_DATA_HOME=... python -m benchmarks.faces --images 6000 --epochs 30    # a larger study, with records of its own
 
-A short pilot with MAE chooses the learning rate of all losses. Then all are trained with one seed, then with the next, at last the
-probes; a run that was stopped resumes from its last epoch. All losses have the same images, views, epochs and batches. Everything
-is chosen by the absolute error on the validation images; test images are only reported. The faces are for research only: they
-are unpacked into a scratch folder, and nothing that is committed holds one.
+A short pilot chooses the learning rate of each loss. Then all are trained with one seed, then with the next, at last the probes;
+a run that was stopped resumes from its last epoch. All losses have the same images, views, epochs and batches. Everything is
+chosen by the absolute error on the validation images; test images are only reported. The faces are for research only: they are
+unpacked into a scratch folder, and nothing that is committed holds one.
 """
 
 import argparse
@@ -33,21 +33,22 @@ from gar.vision import ImageSettings, ImageTable, Machine, image_features, linea
 
 RECORDS = Path(__file__).parent / "records" / "faces"
 ARCHIVE = Path("utkface", "utkface72.tar.gz")
-IMAGES, EPOCHS, VAL, TEST = 4000, 14, 1000, 2000
-"""Training images and epochs of the study, validation and test images."""
+IMAGES, EPOCHS, VALIDATION = 4000, 14, 1000
+"""Training images, epochs, and validation images; all test images are used."""
 SHARED = ImageSettings(loss="mae", batch_size=64, size=48, augmentation="light")
 MACHINE = Machine(accelerator="cpu", workers=0, precision="bf16-mixed")
 METHODS = (("mae", None), ("gar", 1.0), ("mse", None), ("huber", None), ("gar", 0.1), ("gar", 10.0))
 """Losses and their parameters, the most important first."""
 SEEDS = (1, 2)
-PILOT_EPOCHS, PILOT_RATES = 4, (0.01, 0.03, 0.1)
+PILOT_EPOCHS, RATES = 4, (0.01, 0.03, 0.1)
+ENCODER = replace(SHARED, loss="rnc", parameter=2.0, learning_rate=0.1, views=2, seed=SEEDS[0])
 PROBED = ("mae", "mse", "huber", "gar")
 PARTS = (("val", "valid"), ("test", "test"))
 """Splits as records and as probes name them."""
 
 
 def faces(folder: Path, images: int) -> ImageTable:
-    """Return the first images of each split in a random order of the table, unpacked below a scratch folder."""
+    """Return a random part of the table, always the same, and all of its test images, unpacked below a scratch folder."""
     if not (folder / "utkface.csv").is_file():
         archive = Path(os.environ.get("GAR_DATA_HOME", ".")) / ARCHIVE
         if not archive.is_file():
@@ -56,36 +57,40 @@ def faces(folder: Path, images: int) -> ImageTable:
             packed.extractall(folder, filter="data")
     table = read_images(folder / "utkface.csv", target="age")
     order = np.random.default_rng(0).permutation(len(table.paths))
-    counts = {"train": images, "val": VAL, "test": TEST}
+    counts = {"train": images, "val": VALIDATION, "test": None}
     rows = np.concatenate([order[table.splits[order] == split][:count] for split, count in counts.items()])
     paths = tuple(table.paths[row] for row in rows)
     return ImageTable(root=table.root, paths=paths, targets=table.targets[rows], splits=table.splits[rows])
 
 
 def pilot() -> list[ImageSettings]:
-    """Return the runs of the pilot, MAE with each learning rate."""
-    return [replace(SHARED, epochs=PILOT_EPOCHS, learning_rate=rate, seed=SEEDS[0]) for rate in PILOT_RATES]
+    """Return the runs of the pilot: all losses with each learning rate, for a few epochs."""
+    shared = replace(SHARED, epochs=PILOT_EPOCHS, seed=SEEDS[0])
+    runs = [(*method, rate) for method in METHODS for rate in RATES]
+    return [replace(shared, loss=loss, parameter=parameter, learning_rate=rate) for loss, parameter, rate in runs]
 
 
-def regressors(epochs: int, rate: float) -> list[ImageSettings]:
-    """Return the runs from scratch: all losses with one seed, then with the next."""
+def regressors(images: int, epochs: int) -> list[ImageSettings]:
+    """Return the runs from scratch: all losses with one seed, then with the next, each with its learning rate of the pilot."""
+    best = {}
+    for one in sorted(read(images, PILOT_EPOCHS), key=lambda one: one["val"]["mae"], reverse=True):
+        best[one["loss"], one["parameter"]] = one["learning_rate"]
     runs = [(seed, *method) for seed in SEEDS for method in METHODS]
-    shared = replace(SHARED, epochs=epochs, learning_rate=rate)
-    return [replace(shared, loss=loss, parameter=parameter, seed=seed) for seed, loss, parameter in runs]
+    shared = replace(SHARED, epochs=epochs)
+    return [
+        replace(shared, loss=loss, parameter=parameter, learning_rate=best[loss, parameter], seed=seed)
+        for seed, loss, parameter in runs
+    ]
 
 
-def encoder(epochs: int, rate: float) -> ImageSettings:
-    """Return the run that trains the encoder of the probes."""
-    return replace(SHARED, loss="rnc", parameter=2.0, views=2, epochs=epochs, learning_rate=rate, seed=SEEDS[0])
-
-
-def train(table: ImageTable, settings: ImageSettings, run: Path) -> dict[str, Any]:
+def train(table: ImageTable, settings: ImageSettings, run: Path, *, scored: tuple[str, ...] = ("val", "test")) -> dict[str, Any]:
     """Train one network and return its record; its checkpoints are deleted."""
     result = train_images(table, settings, run, machine=MACHINE)
     with (run / "history.csv").open() as file:
         curve = [float(row["val_mae"]) for row in csv.DictReader(file)]
     shutil.rmtree(run)
-    return {**result, "curve": curve}
+    described = {name: getattr(settings, name) for name in ("loss", "parameter", "learning_rate", "seed")}
+    return {**described, "best_epoch": result["best_epoch"], **{split: result[split] for split in scored}, "curve": curve}
 
 
 def probe(table: ImageTable, settings: ImageSettings, loss: str, out: Path) -> dict[str, Any]:
@@ -102,12 +107,13 @@ def study(images: int, epochs: int, scratch: Path) -> None:
     """Train everything of a study that has no record yet, and write its records."""
     table, out = faces(scratch, images), scratch / f"runs-{images}-{epochs}"
     for one in pilot():
-        record(folder(images, PILOT_EPOCHS) / f"{one.name}.json", partial(train, table, one, out / f"pilot-{one.name}"))
-    rate = min(read(images, PILOT_EPOCHS), key=lambda one: one["val"]["mae"])["settings"]["learning_rate"]
-    for one in regressors(epochs, rate):
+        job = partial(train, table, one, out / f"pilot-{one.name}", scored=("val",))
+        record(folder(images, PILOT_EPOCHS) / f"{one.name}.json", job)
+    for one in regressors(images, epochs):
         record(folder(images, epochs) / f"{one.name}.json", partial(train, table, one, out / one.name))
+    encoder = replace(ENCODER, epochs=epochs)
     for loss in PROBED:
-        record(folder(images, epochs) / f"probe-{loss}.json", partial(probe, table, encoder(epochs, rate), loss, out))
+        record(folder(images, epochs) / f"probe-{loss}.json", partial(probe, table, encoder, loss, out))
 
 
 def record(path: Path, job: Callable[[], dict[str, Any]]) -> None:
