@@ -40,7 +40,7 @@ MACHINE = Machine(accelerator="cpu", workers=0, precision="bf16-mixed")
 METHODS = (("mae", None), ("gar", 1.0), ("mse", None), ("huber", None), ("gar", 0.1), ("gar", 10.0))
 """Losses and their parameters, the most important first."""
 SEEDS = (1, 2)
-PILOT_EPOCHS, RATES = 4, (0.01, 0.03, 0.1)
+PILOT_EPOCHS, RATES = 4, (0.003, 0.01, 0.03)
 ENCODER = replace(SHARED, loss="rnc", parameter=2.0, learning_rate=0.1, views=2, seed=SEEDS[0])
 PROBED = ("mae", "mse", "huber", "gar")
 PARTS = (("val", "valid"), ("test", "test"))
