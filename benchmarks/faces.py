@@ -2,11 +2,13 @@
 
     GAR_DATA_HOME=... python -m benchmarks.faces                              # trains what has no record yet
     GAR_DATA_HOME=... python -m benchmarks.faces --images 6000 --epochs 30    # a larger study, with records of its own
+    GAR_DATA_HOME=... python -m benchmarks.faces --timing                     # a step of each loss, in turns
+    python -m benchmarks.faces_page                                           # the tables of docs/faces.md, from the records
 
-A short pilot chooses the learning rate of each loss. Then all are trained with one seed, then with the next, at last the probes;
-a run that was stopped resumes from its last epoch. All losses have the same images, views, epochs and batches. Everything is
-chosen by the absolute error on the validation images; test images are only reported. The faces are for research only: they are
-unpacked into a scratch folder, and nothing that is committed holds one.
+A short pilot with MAE chooses the learning rate, which is that of all losses. Then all are trained with one seed, then come the
+probes, then the next seed; a run that was stopped resumes from its last epoch. All losses have the same images, views, epochs and
+batches. Everything is chosen by the absolute error on the validation images; test images are only reported. The faces are for
+research only: they are unpacked into a scratch folder, and nothing that is committed holds one.
 """
 
 import argparse
@@ -20,28 +22,33 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from benchmarks.timing import best_of_turns
+from benchmarks.vision import step
 from gar.errors import InputError
 from gar.files import write_whole
 from gar.registry import METRICS
 from gar.vision import ImageSettings, ImageTable, Machine, image_features, linear_probe, read_images, train_images
+from gar.vision.views import training_batches
 
 RECORDS = Path(__file__).parent / "records" / "faces"
+TIMING = RECORDS / "timing.json"
 ARCHIVE = Path("utkface", "utkface72.tar.gz")
-IMAGES, EPOCHS, VALIDATION = 4000, 14, 1000
-"""Training images, epochs, and validation images; all test images are used."""
+IMAGES, EPOCHS, VALIDATION, TEST = 4000, 12, 1000, 4707
+"""Training images, epochs, validation images, and test images, which are all."""
 SHARED = ImageSettings(loss="mae", batch_size=64, size=48, augmentation="light")
 MACHINE = Machine(accelerator="cpu", workers=0, precision="bf16-mixed")
 METHODS = (("mae", None), ("gar", 1.0), ("mse", None), ("huber", None), ("gar", 0.1), ("gar", 10.0))
 """Losses and their parameters, the most important first."""
 SEEDS = (1, 2)
 PILOT_EPOCHS, RATES = 4, (0.003, 0.01, 0.03)
-ENCODER = replace(SHARED, loss="rnc", parameter=2.0, learning_rate=0.1, views=2, seed=SEEDS[0])
+ENCODER = replace(SHARED, loss="rnc", parameter=2.0, learning_rate=0.03, views=2, seed=SEEDS[0])
 PROBED = ("mae", "mse", "huber", "gar")
 PARTS = (("val", "valid"), ("test", "test"))
 """Splits as records and as probes name them."""
@@ -57,30 +64,21 @@ def faces(folder: Path, images: int) -> ImageTable:
             packed.extractall(folder, filter="data")
     table = read_images(folder / "utkface.csv", target="age")
     order = np.random.default_rng(0).permutation(len(table.paths))
-    counts = {"train": images, "val": VALIDATION, "test": None}
+    counts = {"train": images, "val": VALIDATION, "test": TEST}
     rows = np.concatenate([order[table.splits[order] == split][:count] for split, count in counts.items()])
     paths = tuple(table.paths[row] for row in rows)
     return ImageTable(root=table.root, paths=paths, targets=table.targets[rows], splits=table.splits[rows])
 
 
 def pilot() -> list[ImageSettings]:
-    """Return the runs of the pilot: all losses with each learning rate, for a few epochs."""
-    shared = replace(SHARED, epochs=PILOT_EPOCHS, seed=SEEDS[0])
-    runs = [(*method, rate) for method in METHODS for rate in RATES]
-    return [replace(shared, loss=loss, parameter=parameter, learning_rate=rate) for loss, parameter, rate in runs]
+    """Return the runs of the pilot: MAE with each learning rate, for a few epochs."""
+    return [replace(SHARED, epochs=PILOT_EPOCHS, learning_rate=rate, seed=SEEDS[0]) for rate in RATES]
 
 
-def regressors(images: int, epochs: int) -> list[ImageSettings]:
-    """Return the runs from scratch: all losses with one seed, then with the next, each with its learning rate of the pilot."""
-    best = {}
-    for one in sorted(read(images, PILOT_EPOCHS), key=lambda one: one["val"]["mae"], reverse=True):
-        best[one["loss"], one["parameter"]] = one["learning_rate"]
-    runs = [(seed, *method) for seed in SEEDS for method in METHODS]
-    shared = replace(SHARED, epochs=epochs)
-    return [
-        replace(shared, loss=loss, parameter=parameter, learning_rate=best[loss, parameter], seed=seed)
-        for seed, loss, parameter in runs
-    ]
+def regressors(epochs: int, rate: float, seed: int) -> list[ImageSettings]:
+    """Return the runs from scratch with one seed."""
+    shared = replace(SHARED, epochs=epochs, learning_rate=rate, seed=seed)
+    return [replace(shared, loss=loss, parameter=parameter) for loss, parameter in METHODS]
 
 
 def train(table: ImageTable, settings: ImageSettings, run: Path, *, scored: tuple[str, ...] = ("val", "test")) -> dict[str, Any]:
@@ -109,11 +107,13 @@ def study(images: int, epochs: int, scratch: Path) -> None:
     for one in pilot():
         job = partial(train, table, one, out / f"pilot-{one.name}", scored=("val",))
         record(folder(images, PILOT_EPOCHS) / f"{one.name}.json", job)
-    for one in regressors(images, epochs):
-        record(folder(images, epochs) / f"{one.name}.json", partial(train, table, one, out / one.name))
+    rate = min(read(images, PILOT_EPOCHS), key=lambda one: one["val"]["mae"])["learning_rate"]
     encoder = replace(ENCODER, epochs=epochs)
-    for loss in PROBED:
-        record(folder(images, epochs) / f"probe-{loss}.json", partial(probe, table, encoder, loss, out))
+    for seed in SEEDS:
+        for one in regressors(epochs, rate, seed):
+            record(folder(images, epochs) / f"{one.name}.json", partial(train, table, one, out / one.name))
+        for loss in PROBED:  # with the first seed alone; the probes have seeds of their own
+            record(folder(images, epochs) / f"probe-{loss}.json", partial(probe, table, encoder, loss, out))
 
 
 def record(path: Path, job: Callable[[], dict[str, Any]]) -> None:
@@ -137,13 +137,29 @@ def read(images: int, epochs: int, pattern: str = "*-seed*") -> list[dict[str, A
     return [json.loads(path.read_text()) for path in sorted(folder(images, epochs).glob(f"{pattern}.json"))]
 
 
+def timing(scratch: Path) -> None:
+    """Measure a step of training with each loss in turns, and write the record."""
+    table, losses = faces(scratch, IMAGES), ("mae", "mse", "huber", "gar", "rnc")
+    calls = []
+    for loss in losses:
+        views = 2 if loss == "rnc" else 1
+        batches = training_batches(table, size=SHARED.size, batch_size=SHARED.batch_size, seed=1, views=views, kind="light")
+        calls.append(step(repeat(next(iter(batches))), half=True, loss=loss))
+    seconds = dict(zip(losses, best_of_turns(calls, turns=15, budget=0.5), strict=True))
+    write_whole(TIMING, (json.dumps(seconds, indent=1) + "\n").encode())
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--images", type=int, default=IMAGES, help="training images")
     parser.add_argument("--epochs", type=int, default=EPOCHS)
+    parser.add_argument("--timing", action="store_true", help="measure a step of each loss")
     parser.add_argument("--scratch", type=Path, default=Path(tempfile.gettempdir()) / "gar-faces", help="folder of faces and runs")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
+    if arguments.timing:
+        timing(arguments.scratch)
+        return
     study(arguments.images, arguments.epochs, arguments.scratch)
 
 

@@ -23,6 +23,7 @@ from torch.utils.data import DataLoader
 
 from benchmarks.timing import best_of_turns
 from gar.vision import (
+    ImagePretrainer,
     ImageRegressor,
     ImageSettings,
     ImageTable,
@@ -93,18 +94,18 @@ def endless(batches: DataLoader[ImageBatch]) -> Iterator[ImageBatch]:
         yield from batches
 
 
-def step(batches: Iterator[ImageBatch], *, half: bool) -> Callable[[], object]:
+def step(batches: Iterator[ImageBatch], *, half: bool, loss: str = "gar") -> Callable[[], object]:
     """Return one step of training, in half precision as the trainer does it."""
-    module = ImageRegressor(loss="gar", seed=1)
+    module = (ImagePretrainer if loss == "rnc" else ImageRegressor)(loss=loss, seed=1)
     if half:
         module.encoder.to(memory_format=torch.channels_last)
     optimizer = module.configure_optimizers()
 
     def train() -> None:
         with torch.autocast("cpu", torch.bfloat16, enabled=half):
-            loss = module.batch_loss(next(batches))
+            value = module.batch_loss(next(batches))
         optimizer.zero_grad()
-        loss.backward()
+        value.backward()
         optimizer.step()
 
     return train
@@ -127,7 +128,7 @@ def main() -> None:
             return
         print("| network | MAE | Pearson | R2 | seconds of one core |\n|---|---|---|---|---|")
         for loss in LOSSES:
-            print(scratch(table, ImageSettings(loss=loss, epochs=epochs, size=SIZE), folder), flush=True)
+            print(scratch(table, ImageSettings(loss=loss, epochs=epochs, size=SIZE, views=2), folder), flush=True)
         for line in probes(table, ImageSettings(loss="rnc", epochs=epochs, size=SIZE), folder):
             print(line)
 

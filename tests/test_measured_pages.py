@@ -7,7 +7,7 @@ import matplotlib
 import numpy as np
 from matplotlib.image import imread
 
-from benchmarks import cluster, fuzz, kernels, pairs
+from benchmarks import cluster, faces_page, fuzz, kernels, pairs
 from benchmarks.against import page as strength_page
 from benchmarks.pages import framed
 from gar.registry import LOSSES
@@ -39,6 +39,11 @@ def test_pairs_are_those_of_the_records() -> None:
     days = {method: np.mean(scores["within"]) for method, scores in pairs.read("generated days").items()}
     assert days["GAR in groups"] >= 0.95 * days["what noise leaves"]
     assert max(days["MAE"], days["MSE"]) < 0.5 * days["what noise leaves"]
+
+
+def test_faces_are_those_of_the_records() -> None:
+    text = faces_page.PAGE.read_text()
+    assert not [name for name, table in faces_page.blocks().items() if framed(name, table) not in text]
 
 
 def test_kernels_are_counted_anew() -> None:

@@ -1,0 +1,172 @@
+"""Tables of docs/faces.md, from the records alone: ``python -m benchmarks.faces_page``."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.faces import IMAGES, METHODS, PILOT_EPOCHS, RECORDS, SEEDS, SHARED, TEST, TIMING, read
+from benchmarks.pages import write_tables
+from gar.registry import LOSSES, METRICS
+from gar_reproduction import published
+
+PAGE = Path(__file__).parents[1] / "docs" / "faces.md"
+Method = tuple[str, float | None]
+"""A loss and its parameter."""
+Scores = Mapping[str, Mapping[str, float]]
+"""A score by loss and metric."""
+
+
+def studies() -> list[tuple[int, int]]:
+    """Return training images and epochs of the studies in which all losses have been trained with one seed at least."""
+    names = [path.name.split("-") for path in RECORDS.glob("*-images-*-epochs")]
+    found = sorted((int(name[0]), int(name[2])) for name in names if int(name[2]) != PILOT_EPOCHS)
+    return [study for study in found if complete_seeds(*study)]
+
+
+def complete_seeds(images: int, epochs: int) -> list[int]:
+    """Return the seeds with which all losses were trained."""
+    found = [(one["seed"], one["loss"], one["parameter"]) for one in read(images, epochs)]
+    return [seed for seed in SEEDS if all((seed, *method) in found for method in METHODS)]
+
+
+def runs(images: int, epochs: int) -> dict[Method, list[dict[str, Any]]]:
+    """Return the records of each method, one for each complete seed."""
+    seeds, found = complete_seeds(images, epochs), read(images, epochs)
+    return {
+        method: [one for one in found if (one["loss"], one["parameter"]) == method and one["seed"] in seeds]
+        for method in in_order(METHODS)
+    }
+
+
+def in_order(methods: Iterable[Method]) -> list[Method]:
+    """Return methods with GAR last and parameters ascending."""
+    return sorted(methods, key=lambda method: (method[0] == "gar", list(LOSSES).index(method[0]), method[1] or 0.0))
+
+
+def mean(records: list[dict[str, Any]], split: str, metric: str) -> float:
+    return float(np.mean([one[split][metric] for one in records]))
+
+
+def chosen(images: int, epochs: int) -> dict[str, Method]:
+    """Return the method of each loss with the least mean absolute error on the validation images."""
+    found = runs(images, epochs)
+    worst_first = sorted(found, key=lambda method: mean(found[method], "val", "mae"), reverse=True)
+    best = {method[0]: method for method in worst_first}
+    return {loss: best[loss] for loss, _ in in_order(best.values())}
+
+
+def scratch_scores(images: int, epochs: int) -> Scores:
+    """Return the mean test scores of each loss with its chosen parameter."""
+    found = runs(images, epochs)
+    return {
+        loss: {metric: mean(found[best], "test", metric) for metric in METRICS} for loss, best in chosen(images, epochs).items()
+    }
+
+
+def probe_scores(images: int, epochs: int) -> Scores:
+    """Return the mean test scores of the probes."""
+    return {one["loss"]: {metric: one["test"][metric][0] for metric in METRICS} for one in read(images, epochs, "probe-*")}
+
+
+def order(scores: Scores, metric: str) -> str:
+    """Return the losses from best to worst, each with its score."""
+    ranked = sorted(scores, key=lambda loss: -METRICS[metric].sign * scores[loss][metric])
+    return ", ".join(f"{LOSSES[loss].title} {scores[loss][metric]:.3f}" for loss in ranked)
+
+
+def order_table(task: str, scores: Scores) -> str:
+    """Return the order of losses in each metric, here and in the paper."""
+    known = published.scores("table1")
+    theirs = {loss: {metric: known[task, loss, metric].mean for metric in METRICS} for loss in scores}
+    rows = [[METRICS[metric].title, order(scores, metric), order(theirs, metric)] for metric in METRICS]
+    return table(["metric", "here, from best to worst", "the paper, on AgeDB"], rows)
+
+
+def scratch_table(images: int, epochs: int) -> str:
+    """Return the scores of all methods; the chosen ones are bold."""
+    best, rows = chosen(images, epochs).values(), []
+    for method, records in runs(images, epochs).items():
+        cells = [name(method), cell(records, "val", "mae")]
+        cells += [cell(records, "test", metric) for metric in METRICS]
+        rows.append([f"**{word}**" for word in cells] if method in best and method[0] == "gar" else cells)
+    return table(["loss", "MAE on val", *(spec.title for spec in METRICS.values())], rows)
+
+
+def name(method: Method) -> str:
+    loss, parameter = method
+    return LOSSES[loss].title + ("" if parameter is None else f", alpha {parameter:g}")
+
+
+def cell(records: list[dict[str, Any]], split: str, metric: str) -> str:
+    """Return a mean over seeds, with the standard deviation if there are several."""
+    values = [one[split][metric] for one in records]
+    return published.with_sd(float(np.mean(values)), float(np.std(values))) if len(values) > 1 else f"{values[0]:.3f}"
+
+
+def verdict(scores: Scores, where: str) -> str:
+    """Return in how many metrics GAR is ahead, and how its absolute error compares with the best of the others."""
+    others = {loss: values for loss, values in scores.items() if loss != "gar"}
+    first = [spec.title for metric, spec in METRICS.items() if order(scores, metric).startswith(LOSSES["gar"].title)]
+    rival = min(others, key=lambda loss: others[loss]["mae"])
+    ours, theirs = scores["gar"]["mae"], others[rival]["mae"]
+    named = f" ({', '.join(first)})" if first else ""
+    error = np.sqrt((scores["gar"]["rmse"] ** 2 - ours**2) / TEST)
+    return (
+        f"{where}: GAR is first in {len(first)} of {len(METRICS)} metrics{named}. Its MAE is "
+        f"{ours:.3f}, that of {LOSSES[rival].title}, the best other loss, {theirs:.3f}; the standard error of such a mean over "
+        f"{TEST} images is {error:.3f}."
+    )
+
+
+def rates_table(images: int) -> str:
+    """Return MAE's error on the validation images after the pilot, by learning rate; the least is bold."""
+    errors = {one["learning_rate"]: one["val"]["mae"] for one in read(images, PILOT_EPOCHS)}
+    rates = sorted(errors)
+    cells = [f"**{errors[rate]:.2f}**" if errors[rate] == min(errors.values()) else f"{errors[rate]:.2f}" for rate in rates]
+    return table(["learning rate", *(f"{rate:g}" for rate in rates)], [["MAE on val", *cells]])
+
+
+def timing_table() -> str:
+    """Return the seconds of an epoch of each loss, and how they compare with those of MAE."""
+    seconds = json.loads(TIMING.read_text())
+    steps = IMAGES // SHARED.batch_size
+    rows = [[LOSSES[loss].title, f"{value * steps:.1f}", f"{value / seconds['mae']:.2f}"] for loss, value in seconds.items()]
+    return table(["loss", "seconds of an epoch", "of MAE's"], rows)
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """Return a table in Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def by_study(part: Callable[[int, int], str]) -> str:
+    """Return a part of the page for every study, below its name."""
+    return "\n\n".join(f"{title(*study)}:\n\n{part(*study)}" for study in studies())
+
+
+def title(images: int, epochs: int) -> str:
+    seeds = ", ".join(map(str, complete_seeds(images, epochs)))
+    return f"{images} training images, {epochs} epochs, seed {seeds}"
+
+
+def blocks() -> dict[str, str]:
+    """Return every table of the page by name."""
+    probed = [study for study in studies() if "gar" in probe_scores(*study)]
+    verdicts = [verdict(scratch_scores(*study), f"From scratch, {title(*study)}") for study in studies()]
+    verdicts += [verdict(probe_scores(*study), f"Linear probes, {title(*study)}") for study in probed]
+    return {
+        "verdict": "\n".join(f"- {words}" for words in verdicts),
+        "learning rates": rates_table(IMAGES),
+        "from scratch": by_study(scratch_table),
+        "orders": by_study(lambda *study: order_table("agedb-scratch", scratch_scores(*study))),
+        "probes": "\n\n".join(order_table("agedb-probe", probe_scores(*study)) for study in probed) or "Not run yet.",
+        "seconds": timing_table(),
+    }
+
+
+if __name__ == "__main__":
+    write_tables(PAGE, blocks())
