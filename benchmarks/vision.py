@@ -15,6 +15,7 @@ import argparse
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from unittest import mock
 
@@ -82,11 +83,11 @@ def speed(table: ImageTable) -> None:
     for _, views, kind, cache, half in SPEEDS:
         with mock.patch("gar.vision.views.CACHE_BYTES", cache):
             batches = endless(training_batches(table, size=SPEED_SIZE, batch_size=BATCH, seed=1, views=views, kind=kind))
-        calls += [lambda batches=batches: next(batches), step(batches, half=half)]
+        calls += [partial(next, batches), step(batches, half=half)]
     best = [1e3 * seconds / BATCH for seconds in best_of_turns(calls, turns=5, budget=1.0)]
     print("| setting | views (ms) | step (ms) | of the first |\n|---|---|---|---|")
-    for (name, *_), views, whole in zip(SPEEDS, best[::2], best[1::2], strict=True):
-        print(f"| {name} | {views:.2f} | {whole:.2f} | {whole / best[1]:.2f} |")
+    for (name, *_), prepared, whole in zip(SPEEDS, best[::2], best[1::2], strict=True):
+        print(f"| {name} | {prepared:.2f} | {whole:.2f} | {whole / best[1]:.2f} |")
 
 
 def endless(batches: DataLoader[ImageBatch]) -> Iterator[ImageBatch]:
@@ -98,7 +99,7 @@ def step(batches: Iterator[ImageBatch], *, half: bool, loss: str = "gar") -> Cal
     """Return one step of training, in half precision as the trainer does it."""
     module = (ImagePretrainer if loss == "rnc" else ImageRegressor)(loss=loss, seed=1)
     if half:
-        module.encoder.to(memory_format=torch.channels_last)
+        module.encoder.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     optimizer = module.configure_optimizers()
 
     def train() -> None:

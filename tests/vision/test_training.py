@@ -158,8 +158,8 @@ def test_wrong_settings(table: ImageTable, tmp_path: Path, changes: dict[str, An
 
 @pytest.mark.parametrize(("loss", "views"), [("gar", 1), ("mae", 1), ("ranksim", 2), ("conr", 2), ("rnc", 2)])
 def test_losses_of_features_get_two_views(loss: str, views: int) -> None:
-    assert ImageSettings(loss=loss).views == views
-    assert ImageSettings(loss=loss, views=3).views == 3
+    assert ImageSettings(loss=loss).views_per_image == views
+    assert ImageSettings(loss=loss, views=3).views_per_image == 3
 
 
 def test_wrong_machines(table: ImageTable, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """What the network sees: views that depend on the sample alone, in batches that cover the table."""
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -69,14 +70,14 @@ def test_processes_share_a_batch(table: ImageTable, world: int) -> None:
 def test_images_are_decoded_once_as_far_as_they_fit(table: ImageTable, cache_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The views are the same with a cache of any size."""
     (expected,) = epoch_of(training_batches(table, size=16, batch_size=42, seed=1), 1)
-    decoded: list[Path] = []
-    monkeypatch.setattr("gar.vision.views.read_image", lambda file: decoded.append(file) or read_image(file))
+    decoder = Mock(side_effect=read_image)
+    monkeypatch.setattr("gar.vision.views.read_image", decoder)
     monkeypatch.setattr("gar.vision.views.CACHE_BYTES", cache_bytes)
     batches = training_batches(table, size=16, batch_size=42, seed=1)
     for epoch in (0, 1):
         (found,) = epoch_of(batches, epoch)
     fitting = min(42, cache_bytes // (32 * 32 * 3))
-    assert len(decoded) == 42 + 42 - fitting
+    assert decoder.call_count == 42 + 42 - fitting
     assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
 
 

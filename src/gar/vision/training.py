@@ -65,15 +65,19 @@ class ImageSettings:
         check_choice(self.loss, tuple(LOSSES), "loss")
         check_choice(self.augmentation, AUGMENTATIONS, "augmentation")
         LOSSES[self.loss].build(self.parameter)
-        if self.views is None:
-            object.__setattr__(self, "views", 2 if "features" in LOSSES[self.loss].inputs else 1)
         for name, least in (("epochs", 1), ("batch_size", 1), ("size", 16), ("views", 1), ("seed", 0)):
-            if getattr(self, name) < least:
-                raise InputError(f"{name}={getattr(self, name)} is too small; expected {least} or more")
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise InputError(f"{name}={value} is too small; expected {least} or more")
         if not (self.learning_rate > 0 and math.isfinite(self.learning_rate)):
             raise InputError(f"learning_rate={self.learning_rate} is no positive number")
         if not (self.weight_decay >= 0 and math.isfinite(self.weight_decay)):
             raise InputError(f"weight_decay={self.weight_decay} is neither 0 nor a positive number")
+
+    @property
+    def views_per_image(self) -> int:
+        """The number of views of an image in a batch, also where ``views`` is None."""
+        return self.views if self.views is not None else 2 if "features" in LOSSES[self.loss].inputs else 1
 
     @property
     def name(self) -> str:
@@ -264,9 +268,9 @@ def _readable_errors() -> Iterator[None]:
 def _train(table: ImageTable, settings: ImageSettings, out: Path, machine: Machine) -> dict[str, Any]:
     module = _module(table, settings)
     trainer, checkpoint = machine.trainer(settings.epochs, out)
-    process = {"rank": trainer.global_rank, "world": trainer.world_size, "workers": machine.loader_workers}
-    shape = {"size": settings.size, "batch_size": settings.batch_size}
-    views = {"views": settings.views, "kind": settings.augmentation}
+    process: dict[str, Any] = {"rank": trainer.global_rank, "world": trainer.world_size, "workers": machine.loader_workers}
+    shape: dict[str, Any] = {"size": settings.size, "batch_size": settings.batch_size}
+    views: dict[str, Any] = {"views": settings.views_per_image, "kind": settings.augmentation}
     train = training_batches(table, seed=settings.seed, **views, **shape, **process)
     val, test = (evaluation_batches(table, split, **shape, **process) for split in SPLITS[1:])
     last = out / LAST
