@@ -81,39 +81,39 @@ def regressors(epochs: int, rate: float, seed: int) -> list[ImageSettings]:
     return [replace(shared, loss=loss, parameter=parameter) for loss, parameter in METHODS]
 
 
-def train(table: ImageTable, settings: ImageSettings, run: Path, *, scored: tuple[str, ...] = ("val", "test")) -> dict[str, Any]:
-    """Train one network and return its record; its checkpoints are deleted."""
+def train(table: ImageTable, settings: ImageSettings, run: Path) -> dict[str, Any]:
+    """Train one network and return its record."""
     result = train_images(table, settings, run, machine=MACHINE)
     with (run / "history.csv").open() as file:
         curve = [float(row["val_mae"]) for row in csv.DictReader(file)]
-    shutil.rmtree(run)
     described = {name: getattr(settings, name) for name in ("loss", "parameter", "learning_rate", "seed")}
-    return {**described, "best_epoch": result["best_epoch"], **{split: result[split] for split in scored}, "curve": curve}
+    return {**described, **{name: result[name] for name in ("best_epoch", "val", "test")}, "curve": curve}
 
 
 def probe(table: ImageTable, settings: ImageSettings, loss: str, out: Path) -> dict[str, Any]:
     """Train linear regressors on an encoder's features, all configurations and seeds as one stack, and return their record."""
     train_images(table, settings, out / settings.name, machine=MACHINE)
     parts = image_features(table, out / settings.name / "last.ckpt", size=settings.size)
-    best = (found := linear_probe(*parts.values(), loss=loss, records=out / "probes")).best
+    best = (found := linear_probe(*parts.values(), loss=loss, batch_size=settings.batch_size, records=out / "probes")).best
     scores = {split: {metric: [best.mean(name, metric), best.std(name, metric)] for metric in METRICS} for split, name in PARTS}
     chosen = {name: getattr(found, name) for name in ("parameter", "learning_rate", "weight_decay")}
     return {"loss": loss, **chosen, **scores}
 
 
 def study(images: int, epochs: int, scratch: Path) -> None:
-    """Train everything of a study that has no record yet, and write its records."""
-    table, out = faces(scratch, images), scratch / f"runs-{images}-{epochs}"
+    """Train everything of a study that has no record yet, and write its records; checkpoints are deleted when they have one."""
+    table, trials, records = faces(scratch, images), folder(images), folder(images, epochs)
+    out = scratch / records.name
     for one in pilot():
-        job = partial(train, table, one, out / f"pilot-{one.name}", scored=("val",))
-        record(folder(images, PILOT_EPOCHS) / f"{one.name}.json", job)
-    rate = min(read(images, PILOT_EPOCHS), key=lambda one: one["val"]["mae"])["learning_rate"]
+        record(trials / f"{one.name}.json", partial(train, table, one, scratch / trials.name / one.name))
+    rate = min(read(trials), key=lambda one: one["val"]["mae"])["learning_rate"]
     encoder = replace(ENCODER, epochs=epochs)
     for seed in SEEDS:
         for one in regressors(epochs, rate, seed):
-            record(folder(images, epochs) / f"{one.name}.json", partial(train, table, one, out / one.name))
+            record(records / f"{one.name}.json", partial(train, table, one, out / one.name))
+            shutil.rmtree(out / one.name, ignore_errors=True)
         for loss in PROBED:  # with the first seed alone; the probes have seeds of their own
-            record(folder(images, epochs) / f"probe-{loss}.json", partial(probe, table, encoder, loss, out))
+            record(records / f"probe-{loss}.json", partial(probe, table, encoder, loss, out))
 
 
 def record(path: Path, job: Callable[[], dict[str, Any]]) -> None:
@@ -127,14 +127,14 @@ def record(path: Path, job: Callable[[], dict[str, Any]]) -> None:
     print(f"{path.parent.name}/{path.stem}: {time.perf_counter() - start:.0f} s", flush=True)
 
 
-def folder(images: int, epochs: int) -> Path:
-    """Return the folder of a study's records."""
-    return RECORDS / f"{images}-images-{epochs}-epochs"
+def folder(images: int, epochs: int | None = None) -> Path:
+    """Return the folder of a study's records, or of its pilot's."""
+    return RECORDS / f"{images}-images-{'pilot' if epochs is None else f'{epochs}-epochs'}"
 
 
-def read(images: int, epochs: int, pattern: str = "*-seed*") -> list[dict[str, Any]]:
-    """Return the records of a study: its runs from scratch, or others."""
-    return [json.loads(path.read_text()) for path in sorted(folder(images, epochs).glob(f"{pattern}.json"))]
+def read(records: Path, pattern: str = "*-seed*") -> list[dict[str, Any]]:
+    """Return the records of a folder: its runs from scratch, or others."""
+    return [json.loads(path.read_text()) for path in sorted(records.glob(f"{pattern}.json"))]
 
 
 def timing(scratch: Path) -> None:

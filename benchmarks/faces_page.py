@@ -1,13 +1,13 @@
 """Tables of docs/faces.md, from the records alone: ``python -m benchmarks.faces_page``."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.faces import IMAGES, METHODS, PILOT_EPOCHS, RECORDS, SEEDS, SHARED, TEST, TIMING, read
+from benchmarks.faces import IMAGES, METHODS, PROBED, RECORDS, SEEDS, SHARED, TEST, TIMING, folder, read
 from benchmarks.pages import write_tables
 from gar.registry import LOSSES, METRICS
 from gar_reproduction import published
@@ -21,20 +21,19 @@ Scores = Mapping[str, Mapping[str, float]]
 
 def studies() -> list[tuple[int, int]]:
     """Return training images and epochs of the studies in which all losses have been trained with one seed at least."""
-    names = [path.name.split("-") for path in RECORDS.glob("*-images-*-epochs")]
-    found = sorted((int(name[0]), int(name[2])) for name in names if int(name[2]) != PILOT_EPOCHS)
-    return [study for study in found if complete_seeds(*study)]
+    words = [path.name.split("-") for path in RECORDS.glob("*-images-*-epochs")]
+    return [study for study in sorted((int(images), int(epochs)) for images, _, epochs, _ in words) if complete_seeds(*study)]
 
 
 def complete_seeds(images: int, epochs: int) -> list[int]:
     """Return the seeds with which all losses were trained."""
-    found = [(one["seed"], one["loss"], one["parameter"]) for one in read(images, epochs)]
+    found = [(one["seed"], one["loss"], one["parameter"]) for one in read(folder(images, epochs))]
     return [seed for seed in SEEDS if all((seed, *method) in found for method in METHODS)]
 
 
 def runs(images: int, epochs: int) -> dict[Method, list[dict[str, Any]]]:
     """Return the records of each method, one for each complete seed."""
-    seeds, found = complete_seeds(images, epochs), read(images, epochs)
+    seeds, found = complete_seeds(images, epochs), read(folder(images, epochs))
     return {
         method: [one for one in found if (one["loss"], one["parameter"]) == method and one["seed"] in seeds]
         for method in in_order(METHODS)
@@ -68,7 +67,18 @@ def scratch_scores(images: int, epochs: int) -> Scores:
 
 def probe_scores(images: int, epochs: int) -> Scores:
     """Return the mean test scores of the probes."""
-    return {one["loss"]: {metric: one["test"][metric][0] for metric in METRICS} for one in read(images, epochs, "probe-*")}
+    return {one["loss"]: {metric: one["test"][metric][0] for metric in METRICS} for one in read(folder(images, epochs), "probe-*")}
+
+
+def probe_table(images: int, epochs: int) -> str:
+    """Return the scores of the probes with the chosen configuration of each loss, and the standard deviation over its seeds."""
+    found = {one["loss"]: one for one in read(folder(images, epochs), "probe-*")}
+    rows = []
+    for loss in PROBED:
+        configuration = f"{found[loss]['learning_rate']:g}, {found[loss]['weight_decay']:g}"
+        scores = [published.with_sd(*found[loss]["test"][metric]) for metric in METRICS]
+        rows.append([name((loss, found[loss]["parameter"])), configuration, *scores])
+    return table(["loss", "learning rate, decay", *(spec.title for spec in METRICS.values())], rows)
 
 
 def order(scores: Scores, metric: str) -> str:
@@ -123,7 +133,7 @@ def verdict(scores: Scores, where: str) -> str:
 
 def rates_table(images: int) -> str:
     """Return MAE's error on the validation images after the pilot, by learning rate; the least is bold."""
-    errors = {one["learning_rate"]: one["val"]["mae"] for one in read(images, PILOT_EPOCHS)}
+    errors = {one["learning_rate"]: one["val"]["mae"] for one in read(folder(images))}
     rates = sorted(errors)
     cells = [f"**{errors[rate]:.2f}**" if errors[rate] == min(errors.values()) else f"{errors[rate]:.2f}" for rate in rates]
     return table(["learning rate", *(f"{rate:g}" for rate in rates)], [["MAE on val", *cells]])
@@ -143,27 +153,25 @@ def table(head: list[str], rows: list[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
-def by_study(part: Callable[[int, int], str]) -> str:
-    """Return a part of the page for every study, below its name."""
-    return "\n\n".join(f"{title(*study)}:\n\n{part(*study)}" for study in studies())
-
-
 def title(images: int, epochs: int) -> str:
-    seeds = ", ".join(map(str, complete_seeds(images, epochs)))
+    seeds = " and ".join(map(str, complete_seeds(images, epochs)))
     return f"{images} training images, {epochs} epochs, seed {seeds}"
 
 
 def blocks() -> dict[str, str]:
-    """Return every table of the page by name."""
-    probed = [study for study in studies() if "gar" in probe_scores(*study)]
+    """Return every table of the page by name, those of all studies below each other."""
+    probed = [study for study in studies() if set(PROBED) <= set(probe_scores(*study))]
     verdicts = [verdict(scratch_scores(*study), f"From scratch, {title(*study)}") for study in studies()]
     verdicts += [verdict(probe_scores(*study), f"Linear probes, {title(*study)}") for study in probed]
+    scratch = [f"{title(*study)}:\n\n{scratch_table(*study)}" for study in studies()]
+    probes = [f"{title(*study)}:\n\n{probe_table(*study)}" for study in probed]
     return {
         "verdict": "\n".join(f"- {words}" for words in verdicts),
         "learning rates": rates_table(IMAGES),
-        "from scratch": by_study(scratch_table),
-        "orders": by_study(lambda *study: order_table("agedb-scratch", scratch_scores(*study))),
-        "probes": "\n\n".join(order_table("agedb-probe", probe_scores(*study)) for study in probed) or "Not run yet.",
+        "from scratch": "\n\n".join(scratch),
+        "orders": "\n\n".join(order_table("agedb-scratch", scratch_scores(*study)) for study in studies()),
+        "probes": "\n\n".join(probes) or "Not run yet.",
+        "orders of probes": "\n\n".join(order_table("agedb-probe", probe_scores(*study)) for study in probed),
         "seconds": timing_table(),
     }
 
