@@ -5,10 +5,10 @@
     GAR_DATA_HOME=... python -m benchmarks.faces --timing                     # a step of each loss, in turns
     python -m benchmarks.faces_page                                           # the tables of docs/faces.md, from the records
 
-A short pilot with MAE chooses the learning rate, which is that of all losses. Then all are trained with one seed, then come the
-probes, then the next seed; a run that was stopped resumes from its last epoch. All losses have the same images, views, epochs and
-batches. Everything is chosen by the absolute error on the validation images; test images are only reported. The faces are for
-research only: they are unpacked into a scratch folder, and nothing that is committed holds one.
+A short pilot chooses the learning rate of each loss. Then all are trained with one seed, then come the probes, then the next
+seed; a run that was stopped resumes from its last epoch. All losses have the same images, views, epochs and batches. Everything is
+chosen by the absolute error on the validation images; test images are only reported. The faces are for research only: they are
+unpacked into a scratch folder, and nothing that is committed holds one.
 """
 
 import argparse
@@ -47,7 +47,8 @@ MACHINE = Machine(accelerator="cpu", workers=0, precision="bf16-mixed")
 METHODS = (("mae", None), ("gar", 1.0), ("mse", None), ("huber", None), ("gar", 0.1), ("gar", 10.0))
 """Losses and their parameters, the most important first."""
 SEEDS = (1, 2)
-PILOT_EPOCHS, RATES = 4, (0.003, 0.01, 0.03)
+PILOT_EPOCHS, PILOT, RATES = 4, METHODS[:4], (0.003, 0.01)
+"""The pilot has GAR with one alpha only."""
 ENCODER = replace(SHARED, loss="rnc", parameter=2.0, learning_rate=0.03, views=2, seed=SEEDS[0])
 PROBED = ("mae", "mse", "huber", "gar")
 PARTS = (("val", "valid"), ("test", "test"))
@@ -71,14 +72,23 @@ def faces(folder: Path, images: int) -> ImageTable:
 
 
 def pilot() -> list[ImageSettings]:
-    """Return the runs of the pilot: MAE with each learning rate, for a few epochs."""
-    return [replace(SHARED, epochs=PILOT_EPOCHS, learning_rate=rate, seed=SEEDS[0]) for rate in RATES]
+    """Return the runs of the pilot: every loss with each learning rate, for a few epochs."""
+    shared = replace(SHARED, epochs=PILOT_EPOCHS, seed=SEEDS[0])
+    runs = [(*method, rate) for method in PILOT for rate in RATES]
+    return [replace(shared, loss=loss, parameter=parameter, learning_rate=rate) for loss, parameter, rate in runs]
 
 
-def regressors(epochs: int, rate: float, seed: int) -> list[ImageSettings]:
-    """Return the runs from scratch with one seed."""
-    shared = replace(SHARED, epochs=epochs, learning_rate=rate, seed=seed)
-    return [replace(shared, loss=loss, parameter=parameter) for loss, parameter in METHODS]
+def best_rates(images: int) -> dict[str, float]:
+    """Return the learning rate of each loss with the least error on the validation images after the pilot."""
+    found = [one for one in read(folder(images)) if np.isfinite(one["val"]["mae"])]
+    worst_first = sorted(found, key=lambda one: one["val"]["mae"], reverse=True)
+    return {one["loss"]: one["learning_rate"] for one in worst_first}
+
+
+def regressors(images: int, epochs: int, seed: int) -> list[ImageSettings]:
+    """Return the runs from scratch with one seed, each loss with its learning rate."""
+    shared, rates = replace(SHARED, epochs=epochs, seed=seed), best_rates(images)
+    return [replace(shared, loss=loss, parameter=parameter, learning_rate=rates[loss]) for loss, parameter in METHODS]
 
 
 def train(table: ImageTable, settings: ImageSettings, run: Path) -> dict[str, Any]:
@@ -106,10 +116,9 @@ def study(images: int, epochs: int, scratch: Path) -> None:
     out = scratch / records.name
     for one in pilot():
         record(trials / f"{one.name}.json", partial(train, table, one, scratch / trials.name / one.name))
-    rate = min(read(trials), key=lambda one: one["val"]["mae"])["learning_rate"]
     encoder = replace(ENCODER, epochs=epochs)
     for seed in SEEDS:
-        for one in regressors(epochs, rate, seed):
+        for one in regressors(images, epochs, seed):
             record(records / f"{one.name}.json", partial(train, table, one, out / one.name))
             shutil.rmtree(out / one.name, ignore_errors=True)
         for loss in PROBED:  # with the first seed alone; the probes have seeds of their own

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.faces import IMAGES, METHODS, PROBED, RECORDS, SEEDS, SHARED, TEST, TIMING, folder, read
+from benchmarks.faces import IMAGES, METHODS, PILOT, PROBED, RECORDS, SEEDS, SHARED, TEST, TIMING, best_rates, folder, read
 from benchmarks.pages import write_tables
 from gar.registry import LOSSES, METRICS
 from gar_reproduction import published
@@ -99,10 +99,10 @@ def scratch_table(images: int, epochs: int) -> str:
     """Return the scores of all methods; the chosen ones are bold."""
     best, rows = chosen(images, epochs).values(), []
     for method, records in runs(images, epochs).items():
-        cells = [name(method), cell(records, "val", "mae")]
+        cells = [name(method), f"{records[0]['learning_rate']:g}", cell(records, "val", "mae")]
         cells += [cell(records, "test", metric) for metric in METRICS]
         rows.append([f"**{word}**" for word in cells] if method in best and method[0] == "gar" else cells)
-    return table(["loss", "MAE on val", *(spec.title for spec in METRICS.values())], rows)
+    return table(["loss", "learning rate", "MAE on val", *(spec.title for spec in METRICS.values())], rows)
 
 
 def name(method: Method) -> str:
@@ -132,11 +132,19 @@ def verdict(scores: Scores, where: str) -> str:
 
 
 def rates_table(images: int) -> str:
-    """Return MAE's error on the validation images after the pilot, by learning rate; the least is bold."""
-    errors = {one["learning_rate"]: one["val"]["mae"] for one in read(folder(images))}
-    rates = sorted(errors)
-    cells = [f"**{errors[rate]:.2f}**" if errors[rate] == min(errors.values()) else f"{errors[rate]:.2f}" for rate in rates]
-    return table(["learning rate", *(f"{rate:g}" for rate in rates)], [["MAE on val", *cells]])
+    """Return the error of each loss on the validation images after the pilot, by learning rate; the least is bold."""
+    errors = {(one["loss"], one["learning_rate"]): one["val"]["mae"] for one in read(folder(images))}
+    rates, chosen_rates = sorted({rate for _, rate in errors}), best_rates(images)
+    rows = []
+    for method in in_order(PILOT):
+        words = {rate: _error(errors.get((method[0], rate))) for rate in rates}
+        words[chosen_rates[method[0]]] = f"**{words[chosen_rates[method[0]]]}**"
+        rows.append([name(method), *words.values()])
+    return table(["loss", *(f"{rate:g}" for rate in rates)], rows)
+
+
+def _error(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}" if np.isfinite(value) else "diverged"
 
 
 def timing_table() -> str:

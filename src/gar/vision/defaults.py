@@ -8,7 +8,7 @@ SEEDS = (1, 2, 3, 4, 5)
 PAPER_VIEWS = 2
 """Augmented views of an image in a batch of the paper; each counts as a row."""
 AUGMENTATIONS = ("paper", "light")
-"""Kinds of augmented views, see :func:`gar.vision.views.augmentation`."""
+"""Kinds of augmented views, which ``gar.vision.views.augmentation`` describes."""
 
 
 def probe_losses() -> tuple[str, ...]:

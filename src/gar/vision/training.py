@@ -44,7 +44,8 @@ class ImageSettings:
         size: side of the views, in pixels.
         views: augmented views of an image in a batch, of which each is a row. None is one, and two for losses of features, which
             compare views. The paper always has two.
-        augmentation: ``"paper"`` or ``"light"``, see :func:`gar.vision.views.augmentation`.
+        augmentation: ``"paper"`` (crops of 20 to 100 % of the area, other colours) or ``"light"`` (crops of 60 to 100 %, the same
+            colours); both flip.
         standardise: train on standardised targets. The paper does not.
         seed: of initial weights, order and views.
     """
