@@ -27,17 +27,20 @@ def studies() -> list[tuple[int, int]]:
 
 def complete_seeds(images: int, epochs: int) -> list[int]:
     """Return the seeds with which all losses were trained."""
-    found = [(one["seed"], one["loss"], one["parameter"]) for one in read(folder(images, epochs))]
+    found = [(one["seed"], one["loss"], one["parameter"]) for one in trained(images, epochs)]
     return [seed for seed in SEEDS if all((seed, *method) in found for method in METHODS)]
+
+
+def trained(images: int, epochs: int) -> list[dict[str, Any]]:
+    """Return the records of runs with the learning rates that the pilot chose."""
+    rates = best_rates(images)
+    return [one for one in read(folder(images, epochs)) if one["learning_rate"] == rates[one["loss"]]]
 
 
 def runs(images: int, epochs: int) -> dict[Method, list[dict[str, Any]]]:
     """Return the records of each method, one for each complete seed."""
-    seeds, found = complete_seeds(images, epochs), read(folder(images, epochs))
-    return {
-        method: [one for one in found if (one["loss"], one["parameter"]) == method and one["seed"] in seeds]
-        for method in in_order(METHODS)
-    }
+    found = [one for one in trained(images, epochs) if one["seed"] in complete_seeds(images, epochs)]
+    return {method: [one for one in found if (one["loss"], one["parameter"]) == method] for method in in_order(METHODS)}
 
 
 def in_order(methods: Iterable[Method]) -> list[Method]:
@@ -162,8 +165,8 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def title(images: int, epochs: int) -> str:
-    seeds = " and ".join(map(str, complete_seeds(images, epochs)))
-    return f"{images} training images, {epochs} epochs, seed {seeds}"
+    seeds = complete_seeds(images, epochs)
+    return f"{images} training images, {epochs} epochs, seed{'s' * (len(seeds) > 1)} {' and '.join(map(str, seeds))}"
 
 
 def blocks() -> dict[str, str]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 CACHE_BYTES = 2**30
-"""Decoded images are kept up to this size in all; those beyond it are decoded whenever they are needed."""
+"""Decoded images of a split are kept up to this size; those beyond it are decoded whenever they are needed."""
 
 ImageBatch = tuple[Tensor, Tensor, Tensor]
 """Views ``(images, views, 3, size, size)``, targets ``(images,)`` and rows ``(images,)``; without ``images`` it is one sample."""
@@ -137,8 +137,8 @@ def _loader(samples: Samples, sampler: EpochSampler, batch_size: int, workers: i
 def augmentation(size: int, kind: str = "paper") -> Transform:
     """Return a random view of an image, perhaps flipped.
 
-    ``"paper"`` crops 20 to 100 % of its area and changes colours; ``"light"`` crops 60 to 100 % and leaves colours as they are,
-    which takes a fifth of the time.
+    ``"paper"`` crops 20 to 100 % of its area and changes colours. ``"light"`` crops 60 to 100 % and leaves colours as they are, in
+    less than half of the time.
     """
     check_choice(kind, AUGMENTATIONS, "augmentation")
     import_torchvision()
