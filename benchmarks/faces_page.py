@@ -26,9 +26,9 @@ def studies() -> list[tuple[int, int]]:
 
 
 def complete_seeds(images: int, epochs: int) -> list[int]:
-    """Return the seeds with which all losses were trained."""
+    """Return the seeds with which all losses were trained, GAR with one alpha at least."""
     found = [(one["seed"], one["loss"], one["parameter"]) for one in trained(images, epochs)]
-    return [seed for seed in SEEDS if all((seed, *method) in found for method in METHODS)]
+    return [seed for seed in SEEDS if all((seed, *method) in found for method in PILOT)]
 
 
 def trained(images: int, epochs: int) -> list[dict[str, Any]]:
@@ -38,9 +38,13 @@ def trained(images: int, epochs: int) -> list[dict[str, Any]]:
 
 
 def runs(images: int, epochs: int) -> dict[Method, list[dict[str, Any]]]:
-    """Return the records of each method, one for each complete seed."""
-    found = [one for one in trained(images, epochs) if one["seed"] in complete_seeds(images, epochs)]
-    return {method: [one for one in found if (one["loss"], one["parameter"]) == method] for method in in_order(METHODS)}
+    """Return the records of each method that was trained with all complete seeds, one for each of them."""
+    seeds, found = complete_seeds(images, epochs), trained(images, epochs)
+    records = {
+        method: [one for one in found if (one["loss"], one["parameter"]) == method and one["seed"] in seeds]
+        for method in in_order(METHODS)
+    }
+    return {method: known for method, known in records.items() if len(known) == len(seeds)}
 
 
 def in_order(methods: Iterable[Method]) -> list[Method]:
