@@ -35,6 +35,7 @@ from gar.errors import InputError
 from gar.files import write_whole
 from gar.registry import METRICS
 from gar.vision import ImageSettings, ImageTable, Machine, image_features, linear_probe, read_images, train_images
+from gar.vision.defaults import LEARNING_RATES
 from gar.vision.views import training_batches
 
 RECORDS = Path(__file__).parent / "records" / "faces"
@@ -50,7 +51,8 @@ SEEDS = (1, 2)
 PILOT_EPOCHS, PILOT, RATES = 4, METHODS[:4], (0.003, 0.01)
 """The pilot has GAR with one alpha only."""
 ENCODER = replace(SHARED, loss="rnc", parameter=2.0, learning_rate=0.03, views=2, seed=SEEDS[0])
-PROBED = ("mae", "mse", "huber", "gar")
+PROBED, PROBE_RATES = ("mae", "mse", "huber", "gar"), (1e-4, 3e-4, 1e-3, 3e-3, *LEARNING_RATES)
+"""Losses of the probes, and learning rates: the paper's and smaller ones, because MSE diverges with all of the paper's."""
 PARTS = (("val", "valid"), ("test", "test"))
 """Splits as records and as probes name them."""
 
@@ -104,7 +106,9 @@ def probe(table: ImageTable, settings: ImageSettings, loss: str, out: Path) -> d
     """Train linear regressors on an encoder's features, all configurations and seeds as one stack, and return their record."""
     train_images(table, settings, out / settings.name, machine=MACHINE)
     parts = image_features(table, out / settings.name / "last.ckpt", size=settings.size)
-    best = (found := linear_probe(*parts.values(), loss=loss, batch_size=settings.batch_size, records=out / "probes")).best
+    shared: dict[str, Any] = {"learning_rates": PROBE_RATES, "batch_size": settings.batch_size, "records": out / "probes"}
+    found = linear_probe(*parts.values(), loss=loss, **shared)
+    best = found.best
     scores = {split: {metric: [best.mean(name, metric), best.std(name, metric)] for metric in METRICS} for split, name in PARTS}
     chosen = {name: getattr(found, name) for name in ("parameter", "learning_rate", "weight_decay")}
     return {"loss": loss, **chosen, **scores}
