@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -89,9 +90,12 @@ def probe_table(images: int, epochs: int) -> str:
 
 
 def order(scores: Scores, metric: str) -> str:
-    """Return the losses from best to worst, each with its score."""
-    ranked = sorted(scores, key=lambda loss: -METRICS[metric].sign * scores[loss][metric])
-    return ", ".join(f"{LOSSES[loss].title} {scores[loss][metric]:.3f}" for loss in ranked)
+    """Return the losses from best to worst, each with its score; equal ones, as they are shown, are joined by an equals sign."""
+    shown = {loss: f"{values[metric]:.3f}" for loss, values in scores.items()}
+    ranked = sorted(scores, key=lambda loss: -METRICS[metric].sign * float(shown[loss]))
+    words = [f"{LOSSES[loss].title} {shown[loss]}" for loss in ranked]
+    joints = [" = " if shown[one] == shown[other] else ", " for one, other in pairwise(ranked)]
+    return "".join(map("".join, zip_longest(words, joints, fillvalue="")))
 
 
 def order_table(task: str, scores: Scores) -> str:
@@ -114,7 +118,7 @@ def scratch_table(images: int, epochs: int) -> str:
 
 def name(method: Method) -> str:
     loss, parameter = method
-    return LOSSES[loss].title + ("" if parameter is None else f", alpha {parameter:g}")
+    return LOSSES[loss].title + ("" if parameter is None else f", {LOSSES[loss].parameter} {parameter:g}")
 
 
 def cell(records: list[dict[str, Any]], split: str, metric: str) -> str:
@@ -126,16 +130,22 @@ def cell(records: list[dict[str, Any]], split: str, metric: str) -> str:
 def verdict(scores: Scores, where: str) -> str:
     """Return in how many metrics GAR is ahead, and how its absolute error compares with the best of the others."""
     others = {loss: values for loss, values in scores.items() if loss != "gar"}
-    first = [spec.title for metric, spec in METRICS.items() if order(scores, metric).startswith(LOSSES["gar"].title)]
+    first = [spec.title for metric, spec in METRICS.items() if is_ahead(scores["gar"][metric], others, metric)]
     rival = min(others, key=lambda loss: others[loss]["mae"])
     ours, theirs = scores["gar"]["mae"], others[rival]["mae"]
-    named = f" ({', '.join(first)})" if first else ""
     error = np.sqrt((scores["gar"]["rmse"] ** 2 - ours**2) / TEST)
+    named = f" ({', '.join(first)})" if first else ""
     return (
-        f"{where}: GAR is first in {len(first)} of {len(METRICS)} metrics{named}. Its MAE is "
-        f"{ours:.3f}, that of {LOSSES[rival].title}, the best other loss, {theirs:.3f}; the standard error of such a mean over "
-        f"{TEST} images is {error:.3f}."
+        f"{where}: GAR is alone in front in {len(first)} of {len(METRICS)} metrics{named}. Its MAE is {ours:.3f}, that of "
+        f"{LOSSES[rival].title}, the best other loss, {theirs:.3f}; the standard error of such a mean over {TEST} images is "
+        f"{error:.3f}."
     )
+
+
+def is_ahead(ours: float, others: Scores, metric: str) -> bool:
+    """Return True if a score is better than all others in three digits."""
+    sign = METRICS[metric].sign
+    return all(sign * round(ours, 3) > sign * round(values[metric], 3) for values in others.values())
 
 
 def rates_table(images: int) -> str:
@@ -169,16 +179,20 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def title(images: int, epochs: int) -> str:
-    seeds = complete_seeds(images, epochs)
-    return f"{images} training images, {epochs} epochs, seed{'s' * (len(seeds) > 1)} {' and '.join(map(str, seeds))}"
+    return f"{images} training images, {epochs} epochs"
+
+
+def seeds(images: int, epochs: int) -> str:
+    found = complete_seeds(images, epochs)
+    return f"seed{'s' * (len(found) > 1)} {' and '.join(map(str, found))}"
 
 
 def blocks() -> dict[str, str]:
     """Return every table of the page by name, those of all studies below each other."""
     probed = [study for study in studies() if set(PROBED) <= set(probe_scores(*study))]
-    verdicts = [verdict(scratch_scores(*study), f"From scratch, {title(*study)}") for study in studies()]
+    verdicts = [verdict(scratch_scores(*study), f"From scratch, {title(*study)}, {seeds(*study)}") for study in studies()]
     verdicts += [verdict(probe_scores(*study), f"Linear probes, {title(*study)}") for study in probed]
-    scratch = [f"{title(*study)}:\n\n{scratch_table(*study)}" for study in studies()]
+    scratch = [f"{title(*study)}, {seeds(*study)}:\n\n{scratch_table(*study)}" for study in studies()]
     probes = [f"{title(*study)}:\n\n{probe_table(*study)}" for study in probed]
     return {
         "verdict": "\n".join(f"- {words}" for words in verdicts),
