@@ -10,6 +10,7 @@ import numpy as np
 
 from benchmarks.faces import IMAGES, METHODS, PILOT, PROBED, RECORDS, SEEDS, SHARED, TEST, TIMING, best_rates, folder, read
 from benchmarks.pages import write_tables
+from benchmarks.vision import speed_table
 from gar.registry import LOSSES, METRICS
 from gar_reproduction import published
 
@@ -182,7 +183,7 @@ def title(images: int, epochs: int) -> str:
     return f"{images} training images, {epochs} epochs"
 
 
-def seeds(images: int, epochs: int) -> str:
+def seed_words(images: int, epochs: int) -> str:
     found = complete_seeds(images, epochs)
     return f"seed{'s' * (len(found) > 1)} {' and '.join(map(str, found))}"
 
@@ -190,9 +191,9 @@ def seeds(images: int, epochs: int) -> str:
 def blocks() -> dict[str, str]:
     """Return every table of the page by name, those of all studies below each other."""
     probed = [study for study in studies() if set(PROBED) <= set(probe_scores(*study))]
-    verdicts = [verdict(scratch_scores(*study), f"From scratch, {title(*study)}, {seeds(*study)}") for study in studies()]
+    verdicts = [verdict(scratch_scores(*study), f"From scratch, {title(*study)}, {seed_words(*study)}") for study in studies()]
     verdicts += [verdict(probe_scores(*study), f"Linear probes, {title(*study)}") for study in probed]
-    scratch = [f"{title(*study)}, {seeds(*study)}:\n\n{scratch_table(*study)}" for study in studies()]
+    scratch = [f"{title(*study)}, {seed_words(*study)}:\n\n{scratch_table(*study)}" for study in studies()]
     probes = [f"{title(*study)}:\n\n{probe_table(*study)}" for study in probed]
     return {
         "verdict": "\n".join(f"- {words}" for words in verdicts),
@@ -202,6 +203,7 @@ def blocks() -> dict[str, str]:
         "probes": "\n\n".join(probes) or "Not run yet.",
         "orders of probes": "\n\n".join(order_table("agedb-probe", probe_scores(*study)) for study in probed),
         "seconds": timing_table(),
+        "speed": speed_table(),
     }
 
 

@@ -12,6 +12,7 @@ the best turn of each counts.
 """
 
 import argparse
+import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -23,6 +24,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from benchmarks.timing import best_of_turns
+from gar.files import write_whole
 from gar.vision import (
     ImagePretrainer,
     ImageRegressor,
@@ -40,6 +42,7 @@ from gar.vision.views import CACHE_BYTES, ImageBatch, training_batches
 LOSSES = ("mae", "gar")
 METRICS = ("mae", "pearson", "r2")
 SIZE = 32
+SPEED_RECORD = Path(__file__).parent / "records" / "vision.json"
 CPU = Machine(accelerator="cpu", workers=0)
 BATCH, SPEED_SIZE = 64, 64
 SPEEDS = (
@@ -78,16 +81,23 @@ def probes(table: ImageTable, settings: ImageSettings, folder: Path) -> list[str
 
 
 def speed(table: ImageTable) -> None:
-    """Print milliseconds for an image: for its views alone, and for a whole step of training with GAR."""
+    """Measure milliseconds for an image, for its views alone and for a whole step of training with GAR, and write the record."""
     calls: list[Callable[[], object]] = []
     for _, views, kind, cache, half in SPEEDS:
         with mock.patch("gar.vision.views.CACHE_BYTES", cache):
             batches = endless(training_batches(table, size=SPEED_SIZE, batch_size=BATCH, seed=1, views=views, kind=kind))
         calls += [partial(next, batches), step(batches, half=half)]
-    best = [1e3 * seconds / BATCH for seconds in best_of_turns(calls, turns=5, budget=1.0)]
-    print("| setting | views (ms) | step (ms) | of the first |\n|---|---|---|---|")
-    for (name, *_), prepared, whole in zip(SPEEDS, best[::2], best[1::2], strict=True):
-        print(f"| {name} | {prepared:.2f} | {whole:.2f} | {whole / best[1]:.2f} |")
+    best = [round(1e3 * seconds / BATCH, 3) for seconds in best_of_turns(calls, turns=5, budget=1.0)]
+    found = {name: pair for (name, *_), pair in zip(SPEEDS, zip(best[::2], best[1::2], strict=True), strict=True)}
+    write_whole(SPEED_RECORD, (json.dumps(found, indent=1) + "\n").encode())
+
+
+def speed_table() -> str:
+    """Return the milliseconds of the record, and how those of a step compare with the first."""
+    found: dict[str, tuple[float, float]] = json.loads(SPEED_RECORD.read_text())
+    (_, first), *_ = found.values()
+    rows = [f"| {name} | {views:.2f} | {whole:.2f} | {whole / first:.2f} |" for name, (views, whole) in found.items()]
+    return "\n".join(["| setting | views (ms) | step (ms) | of the first |", "|---|---|---|---|", *rows])
 
 
 def endless(batches: DataLoader[ImageBatch]) -> Iterator[ImageBatch]:
@@ -126,6 +136,7 @@ def main() -> None:
         table = read_images(write_clocks(folder / "clocks", count=count), target="minutes")
         if options.speed:
             speed(table)
+            print(speed_table())
             return
         print("| network | MAE | Pearson | R2 | seconds of one core |\n|---|---|---|---|---|")
         for loss in LOSSES:
