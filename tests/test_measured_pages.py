@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from benchmarks import choices, cluster, compare, fuzz, kernels, pairs
-from benchmarks.against import page as strength_page
+from benchmarks import choices, cluster, compare, faces_page, fuzz, kernels, pairs
+from benchmarks.against import alphas, page as strength_page
 from benchmarks.pages import framed
 from gar.registry import LOSSES
 from gar_reproduction.folders import records_folder
@@ -34,6 +34,10 @@ def test_strength_is_that_of_the_records() -> None:
     assert not [name for name, table in strength_page.blocks().items() if framed(name, table) not in text]
 
 
+def test_single_alphas_are_those_of_the_records() -> None:
+    assert framed("alphas", alphas.alpha_table()) in alphas.PAGE.read_text()
+
+
 def test_pairs_are_those_of_the_records() -> None:
     text = pairs.PAGE.read_text()
     assert not [name for name, table in pairs.blocks().items() if framed(name, table) not in text]
@@ -55,6 +59,11 @@ def test_promises_of_a_comparison_are_those_of_the_records() -> None:
 def test_chosen_settings_are_counted_in_the_records() -> None:
     text = choices.PAGE.read_text()
     assert not [name for name, table in choices.blocks().items() if framed(name, table) not in text]
+
+
+def test_faces_are_those_of_the_records() -> None:
+    text = faces_page.PAGE.read_text()
+    assert not [name for name, table in faces_page.blocks().items() if framed(name, table) not in text]
 
 
 def test_kernels_are_counted_anew() -> None:

@@ -74,7 +74,7 @@ def _settings(loss: str, parameter: float | None, rate: float, decay: float, see
     """Return the settings of one run; epochs, batch size and scale of ages are the same in all runs of the paper."""
     from gar.vision import ImageSettings
 
-    shared: dict[str, Any] = {"epochs": EPOCHS, "batch_size": BATCH_SIZE, "standardise": False}
+    shared: dict[str, Any] = {"epochs": EPOCHS, "batch_size": BATCH_SIZE, "views": defaults.PAPER_VIEWS, "standardise": False}
     return ImageSettings(loss=loss, parameter=parameter, learning_rate=rate, weight_decay=decay, seed=seed, **shared)
 
 

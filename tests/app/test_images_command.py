@@ -77,7 +77,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def test_train_compares_losses(gar: Shell) -> None:
-    command = ("images", "train", *TABLE, *QUICK, "--loss", "mae,gar", "--alpha", "0.5", "--out", "runs")
+    command = ("images", "train", *TABLE, *QUICK, "--augmentation", "light", "--loss", "mae,gar", "--alpha", "0.5", "--out", "runs")
     out = gar.done(*command)
     rows = json.loads(Path("runs/results.json").read_text())
     assert [(row["loss"], row["parameter"], row["chosen"], row["standardise"]) for row in rows] == [
@@ -86,6 +86,7 @@ def test_train_compares_losses(gar: Shell) -> None:
     ]
     for row in rows:
         assert list(row["test"]) == list(METRICS)
+        assert (row["views"], row["augmentation"]) == (None, "light")
         assert f"{row['test']['rmse'][0]:.4g}" in out
     written = Path("runs/gar-alpha0.5-lr0.02-decay0.0001-seed1/best.ckpt").stat().st_mtime_ns
     assert gar.done(*command) == out
@@ -112,6 +113,7 @@ def test_agedb_is_the_papers_protocol(gar: Shell) -> None:
     gar.done("agedb", "scratch", "--data-dir", "data", *QUICK, "--seeds", "1", "--out", "agedb")
     settings = json.loads(Path("agedb/gar-alpha0.1-lr0.2-decay0.0001-seed1/settings.json").read_text())
     assert not settings["standardise"]
+    assert (settings["views"], settings["augmentation"]) == (2, "paper")
     torch.save(resnet18().state_dict(), "weights.pt")
     gar.done("agedb", "probe", "--data-dir", "data", "weights.pt", *PROBE, "--loss", "gar", "--out", "probe")
     assert Path("probe/probe.json").exists()

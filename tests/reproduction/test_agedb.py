@@ -27,6 +27,7 @@ def few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("task", list(agedb.TASKS))
 def test_images_come_to_the_paper_s_table(task: str, few: None, tmp_path: Path) -> None:
     (study,) = agedb.agedb_studies([task], ["mae"])
+    assert agedb._settings("mae", None, 0.1, 0.0, 1).views == 2
     record = study._replace(missing=nothing_missing).run(tmp_path)
     (page,) = [markdown(page) for page in pages(tmp_path) if page.name == "agedb"]
     assert "1 of " in page

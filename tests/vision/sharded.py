@@ -54,7 +54,7 @@ def one_step(table_file: str, processes: int) -> tuple[dict[str, Any], bool]:
         use_distributed_sampler=False,
         num_sanity_val_steps=0,
     )
-    shared = {"size": 16, "batch_size": 20, "rank": trainer.global_rank, "world": trainer.world_size}
+    shared: dict[str, Any] = {"size": 16, "batch_size": 20, "rank": trainer.global_rank, "world": trainer.world_size}
     trainer.fit(module, training_batches(table, seed=1, **shared))
     (metrics,) = trainer.test(module, evaluation_batches(table, "train", **shared), verbose=False)
     return {**recorder.found, "metrics": metrics}, trainer.is_global_zero

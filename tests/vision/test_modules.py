@@ -52,7 +52,7 @@ def test_a_loss_for_the_other_task_is_refused() -> None:
 @pytest.mark.parametrize("loss", LOSSES)
 def test_losses_on_pairs_see_all_processes(monkeypatch: pytest.MonkeyPatch, loss: str) -> None:
     strategy = SimpleNamespace(root_device=torch.device("cpu"))
-    monkeypatch.setattr(ImageModule, "trainer", SimpleNamespace(world_size=2, strategy=strategy))
+    monkeypatch.setattr(ImageModule, "trainer", SimpleNamespace(world_size=2, strategy=strategy, precision="32-true"))
     module = module_for(loss)
     can_join = hasattr(module.loss, "process_group")
     of_agreement = ("pearson", "concordance", "nash_sutcliffe", "kling_gupta", "norm_in_norm")
@@ -79,6 +79,18 @@ def test_predictions_are_in_units_of_labels() -> None:
     torch.testing.assert_close(module.batch_loss((views, targets, rows)), expected)
     module.head.scale_to(np.full(3, 7.0))
     assert (float(module.head.mean), float(module.head.deviation)) == (7.0, 1.0)
+
+
+def test_predictions_are_not_rounded_to_half_precision() -> None:
+    """Under autocast the encoder is, the head is not: ages would be whole or half years."""
+    module, (views, _, _) = module_for("mae"), batch()
+    assert module.head is not None
+    module.head.scale_to(np.array([0.0, 100.0]))
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        found = module(views[:, 0])
+    assert found.dtype == torch.float32
+    assert not torch.equal(found, found.bfloat16().float())
+    torch.testing.assert_close(found, module(views[:, 0]), rtol=0.05, atol=2.0)
 
 
 def test_metrics_count_each_row_once(monkeypatch: pytest.MonkeyPatch) -> None:

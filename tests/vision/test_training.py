@@ -145,6 +145,8 @@ def test_a_run_that_diverges_ends(table: ImageTable, tmp_path: Path) -> None:
         ({"learning_rate": -1.0}, "learning_rate=-1.0 is no positive number"),
         ({"weight_decay": math.nan}, "weight_decay=nan"),
         ({"epochs": 0}, "epochs=0 is too small"),
+        ({"views": 0}, "views=0 is too small"),
+        ({"augmentation": "none"}, "augmentation='none'"),
     ],
 )
 def test_wrong_settings(table: ImageTable, tmp_path: Path, changes: dict[str, Any], message: str) -> None:
@@ -152,6 +154,12 @@ def test_wrong_settings(table: ImageTable, tmp_path: Path, changes: dict[str, An
         train(table, tmp_path / "run", **changes)
     assert message in str(error.value)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(("loss", "views"), [("gar", 1), ("mae", 1), ("ranksim", 2), ("conr", 2), ("rnc", 2)])
+def test_losses_of_features_get_two_views(loss: str, views: int) -> None:
+    assert ImageSettings(loss=loss).views_per_image == views
+    assert ImageSettings(loss=loss, views=3).views_per_image == 3
 
 
 def test_wrong_machines(table: ImageTable, tmp_path: Path) -> None:

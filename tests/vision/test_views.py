@@ -1,6 +1,7 @@
 """What the network sees: views that depend on the sample alone, in batches that cover the table."""
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -8,7 +9,9 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from gar.errors import InputError
 from gar.vision import ImageTable
+from gar.vision.images import read_image
 from gar.vision.views import ImageBatch, augmentation, evaluation, evaluation_batches, training_batches
 
 
@@ -39,10 +42,12 @@ def test_the_global_random_state_is_unchanged(table: ImageTable) -> None:
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_two_views_of_every_image_that_fills_a_batch(table: ImageTable) -> None:
+def test_views_of_every_image_that_fills_a_batch(table: ImageTable) -> None:
+    (one, *_) = epoch_of(training_batches(table, size=24, batch_size=16, seed=1, views=1), 0)
     samples = epoch_of(training_batches(table, size=24, batch_size=16, seed=1), 0)
     assert [views.shape for views, _, _ in samples] == [(16, 2, 3, 24, 24)] * 2  # of 42 images, ten are dropped
     assert not torch.equal(samples[0][0][:, 0], samples[0][0][:, 1])
+    assert torch.equal(samples[0][0][:, :1], one[0])
     _, targets = table.part("train")
     for _, labels, rows in samples:
         assert torch.equal(labels, torch.tensor(targets, dtype=torch.float32)[rows])
@@ -59,6 +64,34 @@ def test_processes_share_a_batch(table: ImageTable, world: int) -> None:
     seen = [list(evaluation_batches(table, "test", size=16, batch_size=8, rank=rank, world=world)) for rank in range(world)]
     assert len({len(share) for share in seen}) == 1
     assert {int(row) for share in seen for _, _, rows in share for row in rows} == set(range(12))
+
+
+@pytest.mark.parametrize("cache_bytes", [0, 7 * 32 * 32 * 3, 2**20])
+def test_images_are_decoded_once_as_far_as_they_fit(table: ImageTable, cache_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The views are the same with a cache of any size."""
+    (expected,) = epoch_of(training_batches(table, size=16, batch_size=42, seed=1), 1)
+    decoder = Mock(side_effect=read_image)
+    monkeypatch.setattr("gar.vision.views.read_image", decoder)
+    monkeypatch.setattr("gar.vision.views.CACHE_BYTES", cache_bytes)
+    batches = training_batches(table, size=16, batch_size=42, seed=1)
+    for epoch in (0, 1):
+        (found,) = epoch_of(batches, epoch)
+    fitting = min(42, cache_bytes // (32 * 32 * 3))
+    assert decoder.call_count == 42 + 42 - fitting
+    assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
+
+
+def test_light_views_keep_colours_and_most_of_the_image() -> None:
+    """An image in two colours, of which at most two fifths are cropped: both stay, and so do their values."""
+    picture = Image.new("RGB", (64, 64), (200, 60, 60))
+    picture.paste((60, 60, 200), (0, 32, 64, 64))
+    views = torch.stack([augmentation(32, "light")(picture) for _ in range(50)])
+    first, last = ((torch.tensor(colour) / 127.5 - 1)[:, None] for colour in ((200, 60, 60), (60, 60, 200)))
+    assert (views[:, :, 0] - first).abs().max() < 0.02
+    assert (views[:, :, -1] - last).abs().max() < 0.02
+    assert len(views.flatten(1).unique(dim=0)) > 5  # the border between them is elsewhere
+    with pytest.raises(InputError, match="augmentation='none'"):
+        augmentation(32, "none")
 
 
 def test_evaluation_is_the_middle_of_the_image(table: ImageTable) -> None:

@@ -15,9 +15,10 @@ from gar.app.commands.images import (
     temperature_option,
     training_options,
 )
+from gar.vision import defaults
 from gar_reproduction import agedb as paper
 
-_SIZE: dict[str, Any] = {"epochs": paper.EPOCHS, "batch_size": paper.BATCH_SIZE}
+_SIZE: dict[str, Any] = {"epochs": paper.EPOCHS, "batch_size": paper.BATCH_SIZE, "views": defaults.PAPER_VIEWS}
 _GRID = {"learning_rates": paper.RATES, "weight_decays": paper.DECAYS}
 _DATA = click.option("--data-dir", type=click.Path(path_type=Path), help="Data folder [default: see 'gar data path'].")
 

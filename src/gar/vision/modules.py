@@ -26,6 +26,11 @@ class Head(nn.Linear):
         self.register_buffer("mean", torch.tensor(0.0))
         self.register_buffer("deviation", torch.tensor(1.0))
 
+    def forward(self, features: Tensor) -> Tensor:
+        """Return scaled predictions in the precision of the weights, also under autocast: half precision would round them."""
+        with torch.autocast(features.device.type, enabled=False):
+            return super().forward(features.to(self.weight.dtype))
+
     def scale_to(self, targets: np.ndarray) -> None:
         """Standardise with mean and deviation of training targets; if they are constant, the deviation stays 1."""
         self.mean.fill_(float(targets.mean()))
@@ -36,7 +41,7 @@ class Head(nn.Linear):
 
     def predict(self, features: Tensor) -> Tensor:
         """Return predictions in units of the targets."""
-        scaled: Tensor = self(features).to(self.mean.dtype)  # from half precision
+        scaled: Tensor = self(features)
         return scaled * self.deviation + self.mean
 
 
@@ -83,7 +88,7 @@ class ImageModule(lightning.LightningModule):
     def setup(self, stage: str) -> None:
         if self.trainer.world_size > 1 and hasattr(self.loss, "process_group"):  # the losses on pairs
             self.loss.process_group = "world"
-        if self.trainer.strategy.root_device.type == "cuda":
+        if self.trainer.strategy.root_device.type == "cuda" or self.trainer.precision == "bf16-mixed":
             self.encoder.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def configure_optimizers(self) -> torch.optim.Optimizer:

@@ -21,6 +21,7 @@ from gar.files import UNFINISHED, write_whole
 from gar.registry import LOSSES
 from gar.validation import check_choice
 from gar.vision.checkpoint import BEST, LAST, AtomicCheckpointIO, EpochCheckpoint
+from gar.vision.defaults import AUGMENTATIONS
 from gar.vision.images import SPLITS, ImageTable
 from gar.vision.lightning_import import lightning
 from gar.vision.modules import ImageModule, ImagePretrainer, ImageRegressor
@@ -37,10 +38,14 @@ class ImageSettings:
         loss: a name of :data:`gar.registry.LOSSES`; one of features alone, such as ``"rnc"``, trains an encoder without a head.
         parameter: of the loss; None is its default.
         epochs: passes over the training images.
-        batch_size: images of a batch, over all processes; each comes in two views.
+        batch_size: images of a batch, over all processes.
         learning_rate: at the start of the cosine schedule.
         weight_decay: L2.
         size: side of the views, in pixels.
+        views: augmented views of an image in a batch, of which each is a row. None is one, and two for losses of features, which
+            compare views. The paper always has two.
+        augmentation: ``"paper"`` (crops of 20 to 100 % of the area, other colours) or ``"light"`` (crops of 60 to 100 %, the same
+            colours); both flip.
         standardise: train on standardised targets. The paper does not.
         seed: of initial weights, order and views.
     """
@@ -52,19 +57,28 @@ class ImageSettings:
     learning_rate: float = 0.02
     weight_decay: float = 1e-4
     size: int = 224
+    views: int | None = None
+    augmentation: str = "paper"
     standardise: bool = True
     seed: int = 0
 
     def __post_init__(self) -> None:
         check_choice(self.loss, tuple(LOSSES), "loss")
+        check_choice(self.augmentation, AUGMENTATIONS, "augmentation")
         LOSSES[self.loss].build(self.parameter)
-        for name, least in (("epochs", 1), ("batch_size", 1), ("size", 16), ("seed", 0)):
-            if getattr(self, name) < least:
-                raise InputError(f"{name}={getattr(self, name)} is too small; expected {least} or more")
+        for name, least in (("epochs", 1), ("batch_size", 1), ("size", 16), ("views", 1), ("seed", 0)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise InputError(f"{name}={value} is too small; expected {least} or more")
         if not (self.learning_rate > 0 and math.isfinite(self.learning_rate)):
             raise InputError(f"learning_rate={self.learning_rate} is no positive number")
         if not (self.weight_decay >= 0 and math.isfinite(self.weight_decay)):
             raise InputError(f"weight_decay={self.weight_decay} is neither 0 nor a positive number")
+
+    @property
+    def views_per_image(self) -> int:
+        """The number of views of an image in a batch, also where ``views`` is None."""
+        return self.views if self.views is not None else 2 if "features" in LOSSES[self.loss].inputs else 1
 
     @property
     def name(self) -> str:
@@ -255,9 +269,10 @@ def _readable_errors() -> Iterator[None]:
 def _train(table: ImageTable, settings: ImageSettings, out: Path, machine: Machine) -> dict[str, Any]:
     module = _module(table, settings)
     trainer, checkpoint = machine.trainer(settings.epochs, out)
-    process = {"rank": trainer.global_rank, "world": trainer.world_size, "workers": machine.loader_workers}
-    shape = {"size": settings.size, "batch_size": settings.batch_size}
-    train = training_batches(table, seed=settings.seed, **shape, **process)
+    process: dict[str, Any] = {"rank": trainer.global_rank, "world": trainer.world_size, "workers": machine.loader_workers}
+    shape: dict[str, Any] = {"size": settings.size, "batch_size": settings.batch_size}
+    views: dict[str, Any] = {"views": settings.views_per_image, "kind": settings.augmentation}
+    train = training_batches(table, seed=settings.seed, **views, **shape, **process)
     val, test = (evaluation_batches(table, split, **shape, **process) for split in SPLITS[1:])
     last = out / LAST
     trainer.fit(module, train, val, ckpt_path=last if last.is_file() else None, weights_only=True)

@@ -8,7 +8,7 @@ import click
 
 from gar.app.commands.values import CommaList, Grid, option, several
 from gar.registry import LOSSES, METRICS
-from gar.vision.defaults import LEARNING_RATES, SEEDS, WEIGHT_DECAYS, probe_losses
+from gar.vision.defaults import AUGMENTATIONS, LEARNING_RATES, SEEDS, WEIGHT_DECAYS, probe_losses
 
 if TYPE_CHECKING:
     from gar.vision import ImageSettings, ImageTable, Probe
@@ -77,12 +77,15 @@ def training_options(
     learning_rates: Sequence[float] = (0.02,),
     weight_decays: Sequence[float] = (1e-4,),
     seeds: Sequence[int] = (1,),
+    views: int | None = None,
 ) -> Callable[[F], F]:
     """Add the hyperparameters of training, with the defaults of a command."""
     return several(
         _grid_options(learning_rates, weight_decays, seeds),
         option("--epochs", type=_COUNT, default=epochs, help="Passes over the training images."),
-        option("--batch-size", type=_COUNT, default=batch_size, help="Images of a batch; each comes in two views."),
+        option("--batch-size", type=_COUNT, default=batch_size, help="Images of a batch."),
+        option("--views", type=_COUNT, default=views, help="Views of an image in a batch [default: 1; 2 for losses of features]."),
+        option("--augmentation", type=click.Choice(AUGMENTATIONS), default="paper", help="Views: the paper's, or milder ones."),
         option("--size", type=_SIDE, default=224, help="Side of the views, in pixels."),
         option("--out", type=_FOLDER, default=out, help="Folder of runs and results."),
     )
@@ -202,7 +205,8 @@ def run_training(table: "ImageTable", grids: Grids, *, standardise: bool, given:
 def _runs(grids: Grids, standardise: bool, given: dict[str, Any]) -> list["ImageSettings"]:
     from gar.vision import ImageSettings
 
-    shared = {name: given[name] for name in ("epochs", "batch_size", "size")} | {"standardise": standardise}
+    names = ("epochs", "batch_size", "size", "views", "augmentation")
+    shared = {name: given[name] for name in names} | {"standardise": standardise}
     return [
         ImageSettings(loss=loss, parameter=parameter, learning_rate=rate, weight_decay=decay, seed=seed, **shared)
         for loss, grid in grids.items()
