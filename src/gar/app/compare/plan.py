@@ -23,6 +23,9 @@ _ALWAYS = (BASELINE, METHOD_OF_INTEREST)
 _PANELS, _PANELS_OF_METHOD = 11, 2
 """Panels of the figures of a report: of all methods together, and of each."""
 
+_ENDING_SECONDS = 0.5
+"""Time in which the program and its workers end."""
+
 _MEASURING_SHARE = 0.25
 """The share of the time that measurements may take; losses that are not measured by then are left out."""
 
@@ -95,7 +98,7 @@ def make_plan(
     affordable = affordable if left is None else min(affordable, 0.9 * left)
     chosen = _affordable(losses, seconds, workers, affordable) if is_free else losses
     methods = sum(1 for _, loss in seconds if loss in chosen)
-    total = wall_seconds(chosen, seconds, workers) + report_seconds(methods)
+    total = wall_seconds(chosen, seconds, workers) + report_seconds(methods) + _ENDING_SECONDS
     total = total if left is None else min(total, left)
     left_out = {loss: wall_seconds([loss], seconds, 1) / workers for loss in losses if loss not in chosen}  # 0 if not measured
     lines = _lines(prepared, families, chosen, left_out, total, left, workers)
