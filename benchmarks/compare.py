@@ -45,7 +45,6 @@ TABLES: dict[str, tuple[str, ...]] = {
     "seoul_bike": (),
     "nlswork_wages": ("--group", "idcode"),
     "california_housing": (),
-    "metro_traffic": ("--time", "year"),
 }
 """Options for the columns of each table."""
 _MINUTES = 0.5

@@ -34,7 +34,7 @@ _PASSES = 3.0
 
 
 _LONGER = 1.25
-"""How much longer a whole fit takes than a few epochs of it let expect, measured on nine tables (``benchmarks/compare.py``)."""
+"""How much longer a whole fit takes than a few epochs of it let expect, measured on five tables (``benchmarks/compare.py``)."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
