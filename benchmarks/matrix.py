@@ -8,6 +8,7 @@ decays is tried. For each score the model and the epoch that are best on the val
 
 import itertools
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,10 +60,10 @@ class Scored(NamedTuple):
 def methods() -> dict[str, Callable[[], Scored]]:
     """Return what is compared, by name."""
     data = table_data(TASK, features="none")  # the paper left features of such a table as they were
-    found: dict[str, Callable[[], Scored]] = {title: lambda loss=loss: stacked(data, loss, {}) for title, loss in _PLAIN.items()}
+    found: dict[str, Callable[[], Scored]] = {title: partial(stacked, data, loss, {}) for title, loss in _PLAIN.items()}
     for title, options in OPTIONS.items():
-        found[title] = lambda options=options: stacked(data, "gar", options)
-    return found | {"five heads": lambda: five_heads(data)}
+        found[title] = partial(stacked, data, "gar", options)
+    return found | {"five heads": partial(five_heads, data)}
 
 
 _PLAIN = {"MAE": "mae", "MSE": "mse"}

@@ -128,10 +128,14 @@ def record(name: str) -> None:
         write_whole(_path(name), (json.dumps(found, indent=1) + "\n").encode())
 
 
+def _selected(run: Callable[[], matrix.Scored]) -> dict[str, list[float]]:
+    return run().selected()
+
+
 def _runs(name: str) -> dict[str, Callable[[], dict[str, list[float]]]]:
     """Return what gives the scores of every method on a table."""
     if name == MATRIX:
-        return {method: lambda run=run: run().selected() for method, run in matrix.methods().items()}
+        return {method: partial(_selected, run) for method, run in matrix.methods().items()}
     problem = TABLES[name]()
     runs: dict[str, Any] = {method: partial(scores, problem, method) for method in METHODS}
     truth = problem.truth

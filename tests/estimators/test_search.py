@@ -87,8 +87,8 @@ def test_no_time_for_a_refit_leaves_the_mean(monkeypatch: pytest.MonkeyPatch) ->
     x, y = table()
     train_stack: Any = CandidateTrainer.train_stack
 
-    def without_time(trainer: Any, *stack: Any, **more: Any) -> Any:
-        *stack, deadline = stack
+    def without_time(trainer: Any, *given: Any, **more: Any) -> Any:
+        *stack, deadline = given
         return train_stack(trainer, *stack, 0.0 if "keep_final" in more else deadline, **more)
 
     monkeypatch.setattr(CandidateTrainer, "train_stack", without_time)
