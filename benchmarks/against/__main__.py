@@ -8,7 +8,7 @@ import argparse
 import time
 from typing import Any
 
-from benchmarks.against.methods import METHODS
+from benchmarks.against.methods import ALPHA_METHODS, METHODS
 from benchmarks.against.tables import DEVELOPMENT, HELD_OUT, NAMES, table_of
 from benchmarks.recording import run_missing, scores
 
@@ -18,7 +18,7 @@ FOLDER = "against"
 def measure(name: str, method: str) -> dict[str, Any]:
     """Train one method on one table and return its record."""
     table, start = table_of(name), time.process_time()
-    pred = METHODS[method](table)
+    pred = (METHODS | ALPHA_METHODS)[method](table)
     seconds, target = time.process_time() - start, table.y[table.test]
     return {
         "method": method,
@@ -33,11 +33,11 @@ def measure(name: str, method: str) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("words", nargs="*", metavar="METHOD or TABLE", choices=[*METHODS, *NAMES, []])
+    parser.add_argument("words", nargs="*", metavar="METHOD or TABLE", choices=[*METHODS, *ALPHA_METHODS, *NAMES, []])
     parser.add_argument("--held-out", action="store_true", help="the tables that nothing is tuned on, instead of the others")
     parser.add_argument("--processes", type=int, default=1)
     given = parser.parse_args()
-    methods = [word for word in METHODS if word in given.words] or list(METHODS)
+    methods = [word for word in (*METHODS, *ALPHA_METHODS) if word in given.words] or list(METHODS)
     names = [word for word in NAMES if word in given.words] or list(HELD_OUT if given.held_out else DEVELOPMENT)
     run_missing(FOLDER, [(name, method) for method in methods for name in names], measure, given.processes)
 
